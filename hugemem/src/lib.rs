@@ -1,1 +1,35 @@
-//! Placeholder.
+//! Memory that devices may touch: hugepages, IOVAs, DMA spaces, and pools of frames.
+//!
+//! A run makes one [`Memory`]: regions of hugepages, given bus addresses ([`Iova`]) that every
+//! device of the run can reach, and mapped in each device's [`DmaSpace`]. Rings are carved out
+//! of it as [`Dma`] slices of atomic words; packet buffers as [`Pool`]s of [`Frame`]s.
+//!
+//! A [`Frame`] is a handle that can be moved but not copied: whoever holds it owns the bytes.
+//! Handing it to a queue gives them away; getting it back from `reap` or `burst` gives them
+//! again. Dropping a frame sends it home to its pool, so none is ever lost or freed twice.
+
+mod burst;
+mod dma;
+mod frame;
+mod iova;
+mod memory;
+mod page;
+mod pool;
+mod region;
+mod resident;
+mod sim;
+mod space;
+mod vhost;
+
+pub use burst::{BURST, Burst};
+pub use dma::{Dma, DmaWord};
+pub use frame::{Frame, HEADROOM, TxFlags};
+pub use iova::{Iova, IovaRange};
+pub use memory::{Memory, MemoryError, MemoryRequest};
+pub use page::{PageCount, PageSize, Pages, survey};
+pub use pool::{Leaked, Pool, PoolError};
+pub use region::{Region, RegionError};
+pub use resident::{Resident, ResidentSlot};
+pub use sim::{IommuFault, SimSpace, SimWords, Translator};
+pub use space::{Addressing, Area, DmaSpace, MapError};
+pub use vhost::{TableRow, VhostSpace};

@@ -1,1 +1,11 @@
-//! Placeholder.
+//! What every NIC driver stands on: register windows, PCI functions, VFIO, rings and the clock.
+//!
+//! A driver sees a device as a [`Function`]: configuration space, register windows ([`Bar`]) and
+//! a DMA space. The function is a real one behind VFIO, or a model of one; the driver cannot
+//! tell, which is how `sim:` ports run the very code that runs on hardware.
+
+pub mod function;
+pub mod mmio;
+
+pub use function::{BarError, Function};
+pub use mmio::Bar;

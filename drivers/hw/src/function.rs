@@ -1,0 +1,99 @@
+//! A PCI function as a driver sees it.
+
+use std::io;
+use std::sync::Arc;
+
+use hugemem::DmaSpace;
+
+use crate::mmio::Bar;
+
+/// Why a register window cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BarError {
+    /// The function does not implement this BAR.
+    #[error("the device has no BAR {index}")]
+    Absent {
+        /// BAR number, 0 to 5.
+        index: u8,
+    },
+    /// The kernel refused to map it.
+    #[error("cannot map BAR {index}")]
+    Map {
+        /// BAR number, 0 to 5.
+        index: u8,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A PCI function that this process owns.
+///
+/// Configuration space is little endian; `offset` is in bytes and naturally aligned. A function
+/// that is gone (surprise removal) reads as all ones, everywhere, as PCI says.
+pub trait Function: Send + Sync + 'static {
+    /// This function's register windows.
+    type Bar: Bar + Clone + Send + Sync + 'static;
+
+    /// How the user names it: `0000:3b:00.0`, `sim:virtio/0`.
+    fn name(&self) -> &str;
+
+    /// Reads configuration space, one byte.
+    fn config8(&self, offset: u16) -> u8;
+    /// Reads configuration space, two bytes.
+    fn config16(&self, offset: u16) -> u16;
+    /// Reads configuration space, four bytes.
+    fn config32(&self, offset: u16) -> u32;
+    /// Writes configuration space, two bytes.
+    fn set_config16(&self, offset: u16, value: u16);
+
+    /// The register window `index` (0 to 5), memory or I/O.
+    ///
+    /// # Errors
+    /// The function has no such BAR, or it cannot be mapped.
+    fn bar(&self, index: u8) -> Result<Self::Bar, BarError>;
+
+    /// Where its DMA lands.
+    fn space(&self) -> Arc<dyn DmaSpace>;
+
+    /// Resets the function (FLR or what the platform has).
+    ///
+    /// # Errors
+    /// The platform cannot reset it, or the reset failed.
+    fn reset(&self) -> io::Result<()>;
+
+    /// NUMA node, where the platform knows it.
+    fn numa_node(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// The capability walk that every PCI driver needs.
+///
+/// Yields `(id, offset)` of each entry of the capability list. A list that loops or points
+/// outside the first 256 bytes ends early: the device is not trusted.
+pub fn capabilities<F: Function + ?Sized>(function: &F) -> impl Iterator<Item = (u8, u16)> + '_ {
+    const STATUS: u16 = 0x06;
+    const STATUS_CAP_LIST: u16 = 1 << 4;
+    const CAP_POINTER: u16 = 0x34;
+    let status = function.config16(STATUS);
+    let has_list = status & STATUS_CAP_LIST != 0 && status != u16::MAX;
+    let mut next = if has_list {
+        u16::from(function.config8(CAP_POINTER)) & !3
+    } else {
+        0
+    };
+    // 48 entries of 4 bytes fill what lies behind the header.
+    let mut budget = 48;
+    std::iter::from_fn(move || {
+        if next < 0x40 || budget == 0 {
+            return None;
+        }
+        budget -= 1;
+        let here = next;
+        let id = function.config8(here);
+        next = u16::from(function.config8(here + 1)) & !3;
+        (id != 0xff).then_some((id, here))
+    })
+}

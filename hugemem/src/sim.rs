@@ -1,0 +1,274 @@
+//! The IOMMU of simulated devices: refuses what was not mapped.
+#![expect(unsafe_code, reason = "is the device's end of DMA")]
+
+use std::io;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::dma::DmaWord;
+use crate::iova::{Iova, IovaRange};
+use crate::space::{Area, DmaSpace, MapError};
+
+/// A device touched an address that was not mapped for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("DMA of {len} bytes at {iova}, which is not mapped")]
+pub struct IommuFault {
+    /// First byte of the access.
+    pub iova: Iova,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+/// The DMA space of simulated devices.
+///
+/// It maps the memory's file anew, as a peer in another process would, so the device sees it at
+/// addresses of its own.
+#[derive(Debug)]
+pub struct SimSpace {
+    windows: Vec<IovaRange>,
+    maps: RwLock<Arc<[Entry]>>,
+    epoch: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    first: u64,
+    len: u64,
+    map: Arc<MmapRaw>,
+}
+
+impl SimSpace {
+    /// A space that translates 39 bits but the interrupt window, as many real ones do.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        const INTERRUPTS: IovaRange = IovaRange {
+            first: 0xfee0_0000,
+            last: 0xfeef_ffff,
+        };
+        Self::with_windows(vec![
+            IovaRange {
+                first: 0,
+                last: INTERRUPTS.first - 1,
+            },
+            IovaRange {
+                first: INTERRUPTS.last + 1,
+                last: (1 << 39) - 1,
+            },
+        ])
+    }
+
+    /// A space that translates `windows`.
+    #[must_use]
+    pub fn with_windows(windows: Vec<IovaRange>) -> Arc<Self> {
+        let maps = RwLock::new(Arc::from([]));
+        Arc::new(Self {
+            windows,
+            maps,
+            epoch: AtomicU64::new(0),
+        })
+    }
+
+    /// What a device walks memory with. Each thread of a device has its own.
+    #[must_use]
+    pub fn translator(self: &Arc<Self>) -> Translator {
+        let mut translator = Translator {
+            space: Arc::clone(self),
+            epoch: 0,
+            maps: Arc::from([]),
+            last: 0,
+        };
+        translator.refresh();
+        translator
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) {
+        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = maps.to_vec();
+        change(&mut entries);
+        *maps = entries.into();
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl DmaSpace for SimSpace {
+    fn windows(&self) -> Vec<IovaRange> {
+        self.windows.clone()
+    }
+
+    fn map(&self, area: &Area<'_>) -> Result<(), MapError> {
+        let (iova, bytes) = (area.iova, area.len);
+        let refused = |source: io::Error| MapError::Kernel {
+            iova,
+            bytes,
+            source,
+        };
+        let len = usize::try_from(bytes).map_err(|error| refused(io::Error::other(error)))?;
+        let map = MmapOptions::new()
+            .offset(area.offset)
+            .len(len)
+            .map_raw(&area.file)
+            .map_err(refused)?;
+        let entry = Entry {
+            first: iova.get(),
+            len: bytes,
+            map: Arc::new(map),
+        };
+        self.change(|entries| entries.push(entry));
+        Ok(())
+    }
+
+    fn unmap(&self, iova: Iova, _len: u64) {
+        self.change(|entries| entries.retain(|entry| entry.first != iova.get()));
+    }
+}
+
+/// A device's way into memory: every address is checked against what is mapped now.
+#[derive(Debug)]
+pub struct Translator {
+    space: Arc<SimSpace>,
+    epoch: u64,
+    maps: Arc<[Entry]>,
+    last: usize,
+}
+
+impl Translator {
+    /// Reads memory at `iova` into `out`.
+    ///
+    /// # Errors
+    /// Not all of it is mapped.
+    #[inline]
+    pub fn read(&mut self, iova: Iova, out: &mut [u8]) -> Result<(), IommuFault> {
+        let from = self.resolve(iova, out.len())?;
+        // SAFETY: `resolve` found the whole range inside one mapping, which the entry keeps;
+        // `out` is memory of ours and no part of it. Who else writes there is the driver, and
+        // it does not while the buffer is the device's.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    /// Writes `content` to memory at `iova`.
+    ///
+    /// # Errors
+    /// Not all of it is mapped; nothing is written then.
+    #[inline]
+    pub fn write(&mut self, iova: Iova, content: &[u8]) -> Result<(), IommuFault> {
+        let to = self.resolve(iova, content.len())?;
+        // SAFETY: as for `read`, in the other direction.
+        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), to, content.len()) };
+        Ok(())
+    }
+
+    /// The bytes of `len` at `iova`, to look at for a moment without copying them.
+    ///
+    /// # Errors
+    /// Not all of it is mapped.
+    #[inline]
+    pub fn peek(&mut self, iova: Iova, len: usize) -> Result<&[u8], IommuFault> {
+        let from = self.resolve(iova, len)?;
+        // SAFETY: `resolve` found the range inside one mapping, which `self` keeps; the buffer is
+        // the device's, so the driver does not write it while it is looked at.
+        Ok(unsafe { std::slice::from_raw_parts(from.cast_const(), len) })
+    }
+
+    /// `count` words at `iova`, to keep: a ring. They stay readable after the memory is
+    /// unmapped, so a device checks [`Translator::covers`] before it uses them again.
+    ///
+    /// # Errors
+    /// Not all of it is mapped, or `iova` is not on the words' boundary.
+    pub fn words<T: DmaWord>(
+        &mut self,
+        iova: Iova,
+        count: usize,
+    ) -> Result<SimWords<T>, IommuFault> {
+        let len = count.saturating_mul(size_of::<T>());
+        let first = self.resolve(iova, len)?;
+        if !first.addr().is_multiple_of(align_of::<T>()) {
+            return Err(IommuFault { iova, len });
+        }
+        let words = std::ptr::slice_from_raw_parts(first.cast_const().cast::<T>(), count);
+        Ok(SimWords {
+            _map: Arc::clone(&self.maps[self.last].map),
+            words,
+            iova,
+            len,
+        })
+    }
+
+    /// True while all of `len` bytes at `iova` are mapped.
+    pub fn covers(&mut self, iova: Iova, len: usize) -> bool {
+        self.resolve(iova, len).is_ok()
+    }
+
+    #[inline]
+    fn resolve(&mut self, iova: Iova, len: usize) -> Result<*mut u8, IommuFault> {
+        if self.space.epoch.load(Ordering::Acquire) != self.epoch {
+            self.refresh();
+        }
+        let fault = IommuFault { iova, len };
+        let inside = |entry: &Entry| {
+            let at = iova.get().checked_sub(entry.first)?;
+            (at.checked_add(len as u64)? <= entry.len).then_some(at)
+        };
+        let hit = self.maps.get(self.last).and_then(inside);
+        let at = match hit {
+            Some(at) => at,
+            None => self.search(inside).ok_or(fault)?,
+        };
+        let at = usize::try_from(at).map_err(|_| fault)?;
+        Ok(self.maps[self.last].map.as_mut_ptr().wrapping_add(at))
+    }
+
+    #[cold]
+    fn search(&mut self, inside: impl Fn(&Entry) -> Option<u64>) -> Option<u64> {
+        let found = self
+            .maps
+            .iter()
+            .enumerate()
+            .find_map(|(n, entry)| Some((n, inside(entry)?)));
+        let (n, at) = found?;
+        self.last = n;
+        Some(at)
+    }
+
+    #[cold]
+    fn refresh(&mut self) {
+        let maps = self
+            .space
+            .maps
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.epoch = self.space.epoch.load(Ordering::Acquire);
+        self.maps = Arc::clone(&maps);
+        self.last = 0;
+    }
+}
+
+/// Words of a ring as a simulated device sees them.
+#[derive(Debug)]
+pub struct SimWords<T> {
+    _map: Arc<MmapRaw>,
+    words: *const [T],
+    /// Where they are on the bus.
+    pub iova: Iova,
+    /// Their length in bytes.
+    pub len: usize,
+}
+
+// SAFETY: a view of `Sync` words, with a shared owner of the mapping they are in.
+unsafe impl<T: DmaWord> Send for SimWords<T> {}
+// SAFETY: as above.
+unsafe impl<T: DmaWord> Sync for SimWords<T> {}
+
+impl<T: DmaWord> Deref for SimWords<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `words` checked the range and the boundary; the mapping is kept; any content
+        // is valid for a `DmaWord` and may change under a shared reference.
+        unsafe { &*self.words }
+    }
+}

@@ -1,0 +1,138 @@
+//! What translates a device's addresses.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+
+use crate::iova::{Iova, IovaRange};
+use crate::region::Region;
+
+/// Why memory could not be mapped for a device.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// No stretch of addresses is free that every device of the run can reach.
+    #[error("no {bytes} bytes of bus addresses that every device can reach")]
+    NoAddresses {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// Ports that take physical addresses and ports that translate them cannot share memory.
+    #[error("physical addresses are too scattered for a port of this run ({areas} areas)")]
+    Scattered {
+        /// How many separate stretches of physical memory there are.
+        areas: usize,
+    },
+    /// The lock limit is too low to pin the pages.
+    #[error("pinning {bytes} bytes exceeds the memory lock limit")]
+    LockLimit {
+        /// Bytes to pin.
+        bytes: u64,
+    },
+    /// The kernel hides physical addresses from this process.
+    #[error("physical addresses cannot be read")]
+    NoPhysical,
+    /// The kernel refused.
+    #[error("cannot map {bytes} bytes at bus address {iova}")]
+    Kernel {
+        /// Where.
+        iova: Iova,
+        /// How much.
+        bytes: u64,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl MapError {
+    /// What to do about it, where something is known to help.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::LockLimit { bytes } => Some(format!(
+                "raise the limit: ulimit -l {} (KiB), or LimitMEMLOCK= in the unit",
+                bytes.div_ceil(1024)
+            )),
+            Self::NoPhysical => Some("run as root (CAP_SYS_ADMIN) for no-IOMMU mode".into()),
+            Self::Scattered { .. } => Some("use 1 GiB pages: rgen hugepages --help".into()),
+            Self::NoAddresses { .. } | Self::Kernel { .. } => None,
+        }
+    }
+}
+
+/// A stretch of memory as devices see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Area<'a> {
+    /// First bus address.
+    pub iova: Iova,
+    /// First address in this process.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
+    /// The file that holds the memory.
+    pub file: BorrowedFd<'a>,
+    /// Where in the file the area begins.
+    pub offset: u64,
+}
+
+/// How a space turns bus addresses into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// By a table of ours: any address in its windows will do.
+    Translated,
+    /// Not at all: bus addresses are physical ones.
+    Physical,
+}
+
+/// Translation of one or more devices' addresses: an IOMMU, a peer's memory table, a model's.
+pub trait DmaSpace: Send + Sync {
+    /// Addresses that can be mapped.
+    fn windows(&self) -> Vec<IovaRange>;
+
+    /// How addresses are translated.
+    fn addressing(&self) -> Addressing {
+        Addressing::Translated
+    }
+
+    /// How many areas it can hold.
+    fn area_limit(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Lets the devices of this space reach `area`.
+    ///
+    /// # Errors
+    /// The kernel or the peer refused; nothing is mapped then.
+    fn map(&self, area: &Area<'_>) -> Result<(), MapError>;
+
+    /// Takes it away again. The area is one that was mapped, whole.
+    fn unmap(&self, iova: Iova, len: u64);
+}
+
+/// The physical address of each page of `region`, from the kernel's page map.
+///
+/// Each entry is 8 bytes for 4 KiB: bit 63 present, bits 54:0 the frame number, which reads as
+/// zero without `CAP_SYS_ADMIN` (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
+pub(crate) fn physical_pages(region: &Region) -> Result<Vec<u64>, MapError> {
+    const PRESENT: u64 = 1 << 63;
+    const NUMBER: u64 = (1 << 55) - 1;
+    const SMALL: u64 = 4096;
+    let map = File::open("/proc/self/pagemap").map_err(|_| MapError::NoPhysical)?;
+    (0..region.len())
+        .step_by(region.page().bytes())
+        .map(|offset| {
+            let mut entry = [0; 8];
+            let page = (region.address() + offset as u64) / SMALL;
+            map.read_exact_at(&mut entry, page * 8)
+                .map_err(|_| MapError::NoPhysical)?;
+            let entry = u64::from_le_bytes(entry);
+            let number = entry & NUMBER;
+            if entry & PRESENT == 0 || number == 0 {
+                return Err(MapError::NoPhysical);
+            }
+            Ok(number * SMALL)
+        })
+        .collect()
+}
