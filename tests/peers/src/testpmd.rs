@@ -1,0 +1,697 @@
+//! DPDK's testpmd as a peer: a sink, a reflector or a sender, on vhost-user.
+//!
+//! Two ends are possible. [`Testpmd::vhost`] is the *device* (what a switch is): it owns the
+//! socket, unless [`Setup::dial`] is set, and the front end decides on rings and features.
+//! [`Testpmd::virtio_user`] is the *driver* (what rgen is): it dials, unless `dial` is off.
+//!
+//! The process is started with a console on a pipe. It is ready when it says that it forwards;
+//! counters are asked for over telemetry while it runs; and it ends by itself when the pipe
+//! closes, so a test that dies leaves no peer behind.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::lab::{INSIDE, Lab};
+use crate::telemetry::Telemetry;
+
+/// How long a peer may take to start: it fills a frame pool and may share its core.
+const START: Duration = Duration::from_secs(60);
+/// How long a peer may take to do what its console was told.
+const OBEY: Duration = Duration::from_secs(20);
+
+/// What a testpmd does with frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    /// Takes what comes.
+    RxOnly,
+    /// Sends each frame back as it is, from the same port.
+    Io,
+    /// Sends each frame back with source and destination MAC swapped.
+    MacSwap,
+    /// Sends one frame again and again.
+    TxOnly,
+    /// Sends frames whose addresses vary, each written as it is sent.
+    FlowGen,
+}
+
+impl Forward {
+    /// testpmd's name for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RxOnly => "rxonly",
+            Self::Io => "io",
+            Self::MacSwap => "macswap",
+            Self::TxOnly => "txonly",
+            Self::FlowGen => "flowgen",
+        }
+    }
+}
+
+/// The layout of the rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rings {
+    /// Three areas: descriptors, available, used.
+    Split,
+    /// One ring of descriptors.
+    Packed,
+}
+
+impl Rings {
+    /// `split` or `packed`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Packed => "packed",
+        }
+    }
+}
+
+/// What the peer's frame pool lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Ordinary pages: needs nothing, and is slower.
+    Small,
+    /// 2 MiB pages, which must be free: without a mount, gone with the process.
+    Huge,
+}
+
+/// How to start a testpmd.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// What it does with frames.
+    pub forward: Forward,
+    /// Queue pairs.
+    pub queues: u16,
+    /// The core that its console and its poll loop are pinned to.
+    pub core: usize,
+    /// What its frames lie in.
+    pub memory: Memory,
+    /// Megabytes for the frame pool and all else.
+    pub memory_mib: u32,
+    /// Frames in the pool.
+    pub pool_frames: u32,
+    /// Room for a frame in one buffer, headroom included; longer ones take several.
+    pub buffer_bytes: u32,
+    /// Frames a burst.
+    pub burst: u16,
+    /// Dials the socket instead of listening on it. For a device the default is to listen, for
+    /// a driver to dial: see [`Setup::device`] and [`Setup::driver`].
+    pub dial: bool,
+    /// Bytes of each frame that a sender sends, FCS not included.
+    pub send_bytes: u16,
+    /// Driver only: the layout of the rings.
+    pub rings: Rings,
+    /// Driver only: slots a ring.
+    pub ring_slots: u16,
+    /// Driver only: offers mergeable receive buffers.
+    pub mergeable: bool,
+    /// Driver only: offers to use buffers in order.
+    pub in_order: bool,
+    /// More for the `--vdev` string, such as `,linear-buffer=1`.
+    pub more_device: String,
+    /// More arguments of testpmd, after the `--`.
+    pub more: Vec<String>,
+}
+
+impl Setup {
+    /// A device that listens: `forward` is what it does with what it gets.
+    #[must_use]
+    pub fn device(forward: Forward) -> Self {
+        Self {
+            forward,
+            queues: 1,
+            core: 0,
+            memory: Memory::Small,
+            memory_mib: 256,
+            pool_frames: 16_384,
+            buffer_bytes: 2176,
+            burst: 32,
+            dial: false,
+            send_bytes: 64,
+            rings: Rings::Split,
+            ring_slots: 1024,
+            mergeable: true,
+            in_order: true,
+            more_device: String::new(),
+            more: Vec::new(),
+        }
+    }
+
+    /// A driver that dials, on core 1.
+    #[must_use]
+    pub fn driver(forward: Forward) -> Self {
+        Self {
+            dial: true,
+            core: 1,
+            ..Self::device(forward)
+        }
+    }
+
+    /// The `--vdev` of a device on `socket`.
+    fn vhost(&self, socket: &str) -> String {
+        let Self {
+            queues,
+            more_device,
+            ..
+        } = self;
+        let client = u8::from(self.dial);
+        format!("net_vhost0,iface={socket},queues={queues},client={client}{more_device}")
+    }
+
+    /// The `--vdev` of a driver on `socket`.
+    fn virtio_user(&self, socket: &str) -> String {
+        let Self {
+            queues,
+            ring_slots,
+            more_device,
+            ..
+        } = self;
+        let mut device = format!(
+            "net_virtio_user0,path={socket},queues={queues},queue_size={ring_slots},server={}",
+            u8::from(!self.dial)
+        );
+        for (set, option) in [
+            (self.rings == Rings::Packed, ",packed_vq=1"),
+            (!self.mergeable, ",mrg_rxbuf=0"),
+            (!self.in_order, ",in_order=0"),
+        ] {
+            if set {
+                device.push_str(option);
+            }
+        }
+        device.push_str(more_device);
+        device
+    }
+
+    /// All arguments for a testpmd with the port `device`.
+    fn arguments(&self, device: &str, prefix: &str) -> Vec<String> {
+        let Self {
+            core,
+            queues,
+            burst,
+            ..
+        } = self;
+        let mut words: Vec<String> = Vec::new();
+        let mut add = |text: &str| words.extend(text.split_whitespace().map(str::to_owned));
+        add("--no-pci --single-file-segments --log-level=lib.vhost.config:info");
+        add(match self.memory {
+            Memory::Small => "--no-huge",
+            Memory::Huge => "--in-memory",
+        });
+        add(&format!(
+            "-m {} --file-prefix {prefix} --vdev {device}",
+            self.memory_mib
+        ));
+        add(&format!("--lcores 0@{core},1@{core} --"));
+        add("-i --auto-start --disable-link-check --nb-cores=1");
+        add(&format!(
+            "--forward-mode={} --burst={burst}",
+            self.forward.name()
+        ));
+        add(&format!("--rxq={queues} --txq={queues}"));
+        add(&format!(
+            "--total-num-mbufs={} --mbuf-size={}",
+            self.pool_frames, self.buffer_bytes
+        ));
+        add(&format!("--txpkts={}", self.send_bytes));
+        if device.starts_with("net_virtio_user") {
+            add(&format!("--txd={0} --rxd={0}", self.ring_slots));
+        }
+        words.extend(self.more.iter().cloned());
+        words
+    }
+}
+
+/// What a port of a peer counted, at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Counters {
+    /// When it was asked.
+    pub at: Instant,
+    /// Frames that the peer received.
+    pub rx_frames: u64,
+    /// Their bytes, FCS not included.
+    pub rx_bytes: u64,
+    /// Frames that the peer sent.
+    pub tx_frames: u64,
+    /// Their bytes, FCS not included.
+    pub tx_bytes: u64,
+    /// Frames it had no room for.
+    pub rx_missed: u64,
+    /// Frames it found broken.
+    pub rx_errors: u64,
+    /// Frames it failed to send.
+    pub tx_errors: u64,
+    /// Times that its pool was empty on receive.
+    pub rx_starved: u64,
+}
+
+impl Counters {
+    fn from_stats(stats: &Value) -> Option<Self> {
+        let read = |key: &str| stats.get(key)?.as_u64();
+        Some(Self {
+            at: Instant::now(),
+            rx_frames: read("ipackets")?,
+            rx_bytes: read("ibytes")?,
+            tx_frames: read("opackets")?,
+            tx_bytes: read("obytes")?,
+            rx_missed: read("imissed")?,
+            rx_errors: read("ierrors")?,
+            tx_errors: read("oerrors")?,
+            rx_starved: read("rx_nombuf")?,
+        })
+    }
+}
+
+/// Why a peer did not do its part.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerError {
+    /// It was not even started.
+    #[error("testpmd was not started in the lab: {0}")]
+    Spawn(io::Error),
+    /// It did not say or do what was awaited.
+    #[error("testpmd did not get to \"{awaited}\" within {within:?}; it said:\n{said}")]
+    Silent {
+        /// What was awaited.
+        awaited: String,
+        /// For how long.
+        within: Duration,
+        /// The end of its output.
+        said: String,
+    },
+    /// It ended before it was told to.
+    #[error("testpmd ended ({status}); it said:\n{said}")]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The end of its output.
+        said: String,
+    },
+    /// Its telemetry did not answer.
+    #[error("testpmd's telemetry: {0}")]
+    Telemetry(#[from] io::Error),
+    /// The socket's path has no folder, or is not plain text.
+    #[error("{} is no path for a socket", .0.display())]
+    Path(PathBuf),
+}
+
+/// Everything a peer printed, as it arrives.
+#[derive(Debug, Default)]
+struct Output {
+    lines: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+impl Output {
+    /// Collects lines from `stream` until it ends.
+    fn follow(self: &Arc<Self>, stream: impl Read + Send + 'static) {
+        let output = Arc::clone(self);
+        thread::spawn(move || {
+            for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                output
+                    .lines
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(line);
+                output.more.notify_all();
+            }
+        });
+    }
+
+    /// Lines so far.
+    fn count(&self) -> usize {
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+
+    /// The last `count` lines as one text.
+    fn tail(&self, count: usize) -> String {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines[lines.len().saturating_sub(count)..].join("\n")
+    }
+
+    /// Waits at most `limit` for `text` in a line from number `from` on.
+    fn has(&self, text: &str, from: usize, limit: Duration) -> bool {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing =
+            |lines: &mut Vec<String>| !lines.iter().skip(from).any(|line| line.contains(text));
+        let result = self.more.wait_timeout_while(lines, limit, missing);
+        !result.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+/// A testpmd that runs. Dropping it kills it and waits for its end.
+#[derive(Debug)]
+pub struct Testpmd {
+    child: Child,
+    console: ChildStdin,
+    output: Arc<Output>,
+    telemetry: Telemetry,
+    socket: PathBuf,
+}
+
+impl Testpmd {
+    /// Starts a device (a back end, as a switch is) on `socket`.
+    ///
+    /// # Errors
+    /// When it can't be started or doesn't get ready; its own words are in the message.
+    pub fn vhost(lab: &Lab, socket: &Path, setup: &Setup) -> Result<Self, PeerError> {
+        Self::start(lab, socket, setup, Setup::vhost)
+    }
+
+    /// Starts a driver (a front end, as rgen is) on `socket`.
+    ///
+    /// # Errors
+    /// As [`Testpmd::vhost`].
+    pub fn virtio_user(lab: &Lab, socket: &Path, setup: &Setup) -> Result<Self, PeerError> {
+        Self::start(lab, socket, setup, Setup::virtio_user)
+    }
+
+    /// A device on `socket` that takes and counts whatever comes.
+    ///
+    /// # Errors
+    /// As [`Testpmd::vhost`].
+    pub fn vhost_sink(lab: &Lab, socket: &Path, queues: u16) -> Result<Self, PeerError> {
+        Self::vhost(
+            lab,
+            socket,
+            &Setup {
+                queues,
+                ..Setup::device(Forward::RxOnly)
+            },
+        )
+    }
+
+    /// A device on `socket` that sends everything back with its MAC addresses swapped.
+    ///
+    /// # Errors
+    /// As [`Testpmd::vhost`].
+    pub fn vhost_macswap(lab: &Lab, socket: &Path, queues: u16) -> Result<Self, PeerError> {
+        Self::vhost(
+            lab,
+            socket,
+            &Setup {
+                queues,
+                ..Setup::device(Forward::MacSwap)
+            },
+        )
+    }
+
+    fn start(
+        lab: &Lab,
+        socket: &Path,
+        setup: &Setup,
+        device: fn(&Setup, &str) -> String,
+    ) -> Result<Self, PeerError> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let path = || PeerError::Path(socket.to_owned());
+        let folder = socket.parent().ok_or_else(path)?;
+        let name = socket
+            .file_name()
+            .and_then(|name| name.to_str())
+            .ok_or_else(path)?;
+        let prefix = format!(
+            "p{}-{}",
+            std::process::id(),
+            STARTED.fetch_add(1, Ordering::Relaxed)
+        );
+        if !setup.dial {
+            // One that was killed left its socket, and testpmd refuses to listen on that.
+            let _ = fs::remove_file(socket);
+        }
+
+        // Unbuffered by line: else its words come only with its prompt.
+        let mut command = lab.command(folder, "stdbuf");
+        command.args(["-oL", "dpdk-testpmd"]);
+        command.args(setup.arguments(&device(setup, &format!("{INSIDE}/{name}")), &prefix));
+        let (mut child, console, output) = spawn(&mut command).map_err(PeerError::Spawn)?;
+        if let Err(error) = ready(&mut child, &output) {
+            end(&mut child);
+            return Err(error);
+        }
+        match Telemetry::open(&Telemetry::path(folder, &prefix)) {
+            Ok(telemetry) => Ok(Self {
+                child,
+                console,
+                output,
+                telemetry,
+                socket: socket.to_owned(),
+            }),
+            Err(error) => {
+                end(&mut child);
+                Err(PeerError::Telemetry(error))
+            }
+        }
+    }
+
+    /// The process's id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The socket that it listens on, or dialled.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The end of what it has printed, for a failure's message.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.output.tail(40)
+    }
+
+    /// Its counters now.
+    ///
+    /// # Errors
+    /// When it is gone or does not answer.
+    pub fn counters(&mut self) -> Result<Counters, PeerError> {
+        let stats = self.telemetry.ask("/ethdev/stats,0")?;
+        let broken = || io::Error::other(format!("counters missing in {stats}"));
+        Ok(Counters::from_stats(&stats).ok_or_else(broken)?)
+    }
+
+    /// Its extended counters now, by name, as DPDK calls them.
+    ///
+    /// # Errors
+    /// As [`Testpmd::counters`].
+    pub fn xstats(&mut self) -> Result<Value, PeerError> {
+        Ok(self.telemetry.ask("/ethdev/xstats,0")?)
+    }
+
+    /// Its counters once they have stood still for `still`, asked for at most `limit`.
+    ///
+    /// # Errors
+    /// When they never stand still, or as [`Testpmd::counters`].
+    pub fn settled(&mut self, still: Duration, limit: Duration) -> Result<Counters, PeerError> {
+        let started = Instant::now();
+        let mut last = self.counters()?;
+        while started.elapsed() < limit {
+            thread::sleep(Duration::from_millis(10));
+            let now = self.counters()?;
+            if (now.rx_frames, now.tx_frames) != (last.rx_frames, last.tx_frames) {
+                last = now;
+            } else if now.at - last.at >= still {
+                return Ok(now);
+            }
+        }
+        Err(self.silent("counters that stand still", limit))
+    }
+
+    /// Its counters once it has received `frames` frames or more, asked for at most `limit`;
+    /// at the limit, whatever it has.
+    ///
+    /// # Errors
+    /// As [`Testpmd::counters`].
+    pub fn received(&mut self, frames: u64, limit: Duration) -> Result<Counters, PeerError> {
+        let started = Instant::now();
+        loop {
+            let now = self.counters()?;
+            if now.rx_frames >= frames || started.elapsed() >= limit {
+                return Ok(now);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Types `line` on its console.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn tell(&mut self, line: &str) -> Result<(), PeerError> {
+        writeln!(self.console, "{line}")?;
+        Ok(self.console.flush()?)
+    }
+
+    /// Types `line` and waits until it answers with `answer` somewhere in a line.
+    ///
+    /// # Errors
+    /// When it is gone, or does not answer so.
+    pub fn told(&mut self, line: &str, answer: &str) -> Result<(), PeerError> {
+        let from = self.output.count();
+        self.tell(line)?;
+        if self.output.has(answer, from, OBEY) {
+            Ok(())
+        } else {
+            Err(self.silent(answer, OBEY))
+        }
+    }
+
+    /// Waits at most `limit` until it prints `text`, or has printed it already.
+    ///
+    /// # Errors
+    /// When it doesn't.
+    pub fn says(&self, text: &str, limit: Duration) -> Result<(), PeerError> {
+        if self.output.has(text, 0, limit) {
+            Ok(())
+        } else {
+            Err(self.silent(text, limit))
+        }
+    }
+
+    /// Stops forwarding, reads the counters, ends it, and gives them back.
+    ///
+    /// # Errors
+    /// When it does not obey; it is killed then.
+    pub fn stop(mut self) -> Result<Counters, PeerError> {
+        self.told("stop", "Done.")?;
+        let counters = self.counters()?;
+        self.tell("quit")?;
+        let asked = Instant::now();
+        while asked.elapsed() < OBEY {
+            if let Some(status) = self.child.try_wait()? {
+                let said = self.said();
+                let clean = status.success();
+                return if clean {
+                    Ok(counters)
+                } else {
+                    Err(PeerError::Ended { status, said })
+                };
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Err(self.silent("Bye...", OBEY))
+    }
+
+    /// Kills it as a crash would: no goodbye on the socket, which stays behind.
+    pub fn kill(mut self) {
+        end(&mut self.child);
+    }
+
+    fn silent(&self, awaited: &str, within: Duration) -> PeerError {
+        PeerError::Silent {
+            awaited: awaited.to_owned(),
+            within,
+            said: self.said(),
+        }
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn spawn(command: &mut Command) -> io::Result<(Child, ChildStdin, Arc<Output>)> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let output = Arc::new(Output::default());
+    let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(console), Some(out), Some(err)) = streams else {
+        end(&mut child);
+        return Err(io::Error::other("no pipes to it"));
+    };
+    output.follow(out);
+    output.follow(err);
+    Ok((child, console, output))
+}
+
+/// Waits until the process forwards.
+fn ready(child: &mut Child, output: &Output) -> Result<(), PeerError> {
+    const READY: &str = "packet forwarding - ports=";
+    let started = Instant::now();
+    while started.elapsed() < START {
+        if output.has(READY, 0, Duration::from_millis(100)) {
+            return Ok(());
+        }
+        if let Some(status) = child.try_wait().map_err(PeerError::Spawn)? {
+            // What it said last may still be on its way through the pipe.
+            thread::sleep(Duration::from_millis(100));
+            return Err(PeerError::Ended {
+                status,
+                said: tail(output),
+            });
+        }
+    }
+    Err(PeerError::Silent {
+        awaited: READY.to_owned(),
+        within: START,
+        said: tail(output),
+    })
+}
+
+fn tail(output: &Output) -> String {
+    let mut text = output.tail(40);
+    if text.contains("Cannot get hugepage information") || text.contains("Cannot reserve memory") {
+        let _ = write!(text, "\n(2 MiB pages are missing: rgen hugepages reserve)");
+    }
+    text
+}
+
+/// Kills a process that may have ended already, and takes its end away.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_driver_setup_becomes_the_arguments_that_testpmd_knows() {
+        let setup = Setup {
+            rings: Rings::Packed,
+            mergeable: false,
+            memory: Memory::Huge,
+            ..Setup::driver(Forward::FlowGen)
+        };
+        let device = setup.virtio_user("/mnt/a.sock");
+        let expected = "net_virtio_user0,path=/mnt/a.sock,queues=1,queue_size=1024,server=0,\
+                        packed_vq=1,mrg_rxbuf=0";
+        assert_eq!(device, expected);
+        let words = setup.arguments(&device, "a").join(" ");
+        for part in [
+            "--in-memory",
+            "--lcores 0@1,1@1 --",
+            "--forward-mode=flowgen",
+            "--txd=1024",
+        ] {
+            assert!(words.contains(part), "{part} in {words}");
+        }
+    }
+
+    #[test]
+    fn counters_with_a_missing_key_are_refused() {
+        assert!(Counters::from_stats(&serde_json::json!({ "ipackets": 1 })).is_none());
+    }
+}
