@@ -1,0 +1,191 @@
+//! The root with the peers: a small Debian, made by mmdebstrap from the mirror that this
+//! machine's own apt uses.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::unistd::geteuid;
+use peers::Lab;
+use peers::lab::CONTENTS;
+
+use crate::run::{self, watch};
+
+/// What installing or building may take before it counts as hanging.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// The packages whose versions the stamp names.
+const NAMED: &[&str] = &["dpdk", "tshark"];
+
+/// Sees to it that mmdebstrap is there. Says why, and the cure, when it can't be had.
+pub(super) fn missing() -> Result<Option<String>> {
+    if run::read(Command::new("apt-get").arg("--version")).is_err() {
+        let why = "the peers come from Debian's packages, and this machine has no apt: run the \
+                   tests on Debian, or in a container of it";
+        return Ok(Some(why.to_owned()));
+    }
+    if has_mmdebstrap() {
+        return Ok(None);
+    }
+    if !geteuid().is_root() {
+        let why = "mmdebstrap is missing: sudo apt-get install mmdebstrap uidmap";
+        return Ok(Some(why.to_owned()));
+    }
+    println!("installing the Debian package mmdebstrap");
+    let install = || apt(&["install", "--yes", "--no-install-recommends", "mmdebstrap"]);
+    if !install()? {
+        println!("apt's lists are missing or old: apt-get update");
+        apt(&["update"])?;
+        ensure!(
+            install()?,
+            "mmdebstrap can't be installed: apt-get install mmdebstrap says why"
+        );
+    }
+    Ok(None)
+}
+
+fn has_mmdebstrap() -> bool {
+    run::read(Command::new("mmdebstrap").arg("--version")).is_ok()
+}
+
+/// Runs apt-get without questions; true if it went well.
+fn apt(words: &[&str]) -> Result<bool> {
+    let mut command = Command::new("apt-get");
+    command
+        .args(["-o", "DPkg::Lock::Timeout=300", "-q"])
+        .args(words);
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    let shown = |line: &str| line.starts_with("E:") || line.starts_with("W:");
+    Ok(watch(&mut command, LIMIT, shown)?.is_success())
+}
+
+/// The base address of the Debian mirror that apt uses.
+fn mirror() -> Result<String> {
+    if let Some(mirror) = mirror_in_lists()? {
+        return Ok(mirror);
+    }
+    if geteuid().is_root() {
+        println!("apt's lists are missing: apt-get update");
+        apt(&["update"])?;
+    }
+    mirror_in_lists()?
+        .context("apt knows no Debian mirror: apt-get update, and look at its sources")
+}
+
+fn mirror_in_lists() -> Result<Option<String>> {
+    let format = "$(ORIGIN)|$(COMPONENT)|$(CODENAME)|$(REPO_URI)";
+    let listed = run::read(Command::new("apt-get").args(["indextargets", "--format", format]))?;
+    Ok(listed.lines().find_map(base).map(str::to_owned))
+}
+
+/// The address in one line of apt's list, if it is a Debian release's main part.
+fn base(line: &str) -> Option<&str> {
+    let mut fields = line.splitn(4, '|');
+    let (origin, component, codename) = (fields.next()?, fields.next()?, fields.next()?);
+    // `bookworm-security` and `-updates` lie elsewhere, or hold only a part.
+    let is_release = origin == "Debian" && component == "main" && !codename.contains('-');
+    fields.next().filter(|_| is_release)
+}
+
+/// Builds the root, and stamps it when it is whole.
+pub(super) fn build(home: &Path) -> Result<()> {
+    let (root, stamp) = (Lab::root_in(home), Lab::stamp_in(home));
+    let part = home.join("peers.part");
+    if stamp.exists() {
+        fs::remove_file(&stamp)?;
+    }
+    remove(&part)?;
+    remove(&root)?;
+
+    let mirror = mirror()?;
+    let (suite, packages) = CONTENTS
+        .split_once(' ')
+        .context("the lab's contents are empty")?;
+    println!(
+        "building a Debian {suite} root with {packages} in {}",
+        root.display()
+    );
+    let mut command = Command::new("mmdebstrap");
+    command.arg(if geteuid().is_root() {
+        "--mode=root"
+    } else {
+        "--mode=unshare"
+    });
+    command.args(["--variant=apt", "--components=main", "--format=directory"]);
+    command.arg(format!("--include={}", packages.replace(' ', ",")));
+    command.args(["--aptopt=APT::Install-Recommends \"false\"", suite]);
+    let done = watch(command.arg(&part).arg(&mirror), LIMIT, |line| {
+        line.starts_with("I: ")
+    })?;
+    if !done.is_success() {
+        bail!(
+            "the root can't be built ({}); mmdebstrap said:\n{}\n\
+             the cure is most often a network that reaches the mirror of this machine's apt, or \
+             1 GB of room in {}; then run `cargo xtask lab` again",
+            done.verdict(),
+            done.tail(20),
+            home.display()
+        );
+    }
+    fs::rename(&part, &root)?;
+    fs::write(stamp, format!("{CONTENTS}\n{}\n", installed(&root)?))?;
+    Ok(())
+}
+
+/// Names and versions of the packages that matter, a line each.
+fn installed(root: &Path) -> Result<String> {
+    let status = fs::read_to_string(root.join("var/lib/dpkg/status"))?;
+    let mut lines = Vec::new();
+    for stanza in status.split("\n\n") {
+        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name));
+        if let (Some(package), Some(version)) = (field("Package: "), field("Version: "))
+            && NAMED.contains(&package)
+        {
+            lines.push(format!("{package} {version}"));
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+/// Removes a root that was built before, or half built.
+fn remove(root: &Path) -> Result<()> {
+    if !root.exists() {
+        return Ok(());
+    }
+    println!("removing {}", root.display());
+    // Without root, its files belong to ids that only a user namespace has.
+    let mut command = Command::new(if geteuid().is_root() {
+        "env"
+    } else {
+        "mmdebstrap"
+    });
+    if !geteuid().is_root() {
+        command.arg("--unshare-helper");
+    }
+    // Never across a mount: what is mounted in there is not ours.
+    run::read(command.args(["rm", "-rf", "--one-file-system"]).arg(root))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn only_the_main_part_of_a_debian_release_is_a_mirror() {
+        let address = "http://mirror.example/debian/";
+        for other in [
+            "Debian|main|bookworm-updates|",
+            "Node|main|nodistro|",
+            "Debian|contrib|bookworm|",
+        ] {
+            assert_eq!(base(&format!("{other}{address}")), None, "{other}");
+        }
+        assert_eq!(
+            base(&format!("Debian|main|bookworm|{address}")),
+            Some(address)
+        );
+        assert_eq!(base("nonsense"), None);
+    }
+}
