@@ -1,1 +1,51 @@
-//! Placeholder.
+//! From a port string to an open port: the one place that names drivers.
+//!
+//! | string | what it opens |
+//! |---|---|
+//! | `sim:virtio` | our driver on a model of the device; two of them are the ends of one wire |
+//! | `vhost-user:/run/a.sock` | a vhost-user peer: a switch, a DPDK application, a VM |
+//! | `0000:3b:00.0` | a PCI device that `vfio-pci` holds; its id picks the driver |
+//! | `null:` | accepts and counts at once: what the engine costs alone |
+//!
+//! Options follow after commas: `vhost-user:/run/a.sock,queues=2,packed=on`.
+#![forbid(unsafe_code)]
+
+mod error;
+mod null;
+mod spec;
+
+pub use error::OpenError;
+
+use port::Port;
+
+use crate::null::Null;
+use crate::spec::{Place, Spec};
+
+/// How ports are opened.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The core that a simulated device's thread runs on; any if none.
+    pub model_core: Option<usize>,
+}
+
+/// Opens the ports that `texts` name, in that order: all of them, or none.
+///
+/// # Errors
+/// One of them is no port string, or cannot be opened; the error says which, why, and what
+/// would help.
+pub fn open(texts: &[&str], _options: &Options) -> Result<Vec<Box<dyn Port>>, OpenError> {
+    let specs = texts
+        .iter()
+        .map(|text| Spec::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(specs.len());
+    for spec in specs {
+        match &spec.place {
+            Place::Null => ports.push(Box::new(Null::new(&spec.text))),
+            Place::Sim { .. } | Place::VhostUser { .. } | Place::Pci { .. } => {
+                return Err(OpenError::NotYet { text: spec.text });
+            }
+        }
+    }
+    Ok(ports)
+}

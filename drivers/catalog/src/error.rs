@@ -1,0 +1,102 @@
+//! Why a port cannot be opened.
+
+use crate::spec::FORMS;
+
+/// Why a port cannot be opened. Each variant says what was found; [`OpenError::remedy`] says
+/// what to do about it, and [`OpenError::code`] names the kind for programs.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The string names no port.
+    #[error("'{text}' names no port")]
+    NotAPort {
+        /// The string.
+        text: String,
+    },
+    /// A kind of port that this version does not have.
+    #[error("'{text}': ports of this kind are not supported yet")]
+    NotYet {
+        /// The string.
+        text: String,
+    },
+    /// A simulated wire has two ends.
+    #[error("'{text}': a simulated wire has ends 0 and 1")]
+    NoSuchEnd {
+        /// The string.
+        text: String,
+    },
+    /// An option with nothing before or after its `=`.
+    #[error("'{text}' has an empty option")]
+    EmptyOption {
+        /// The string.
+        text: String,
+    },
+    /// An option that this kind of port does not have.
+    #[error("'{text}': there is no option '{option}'")]
+    UnknownOption {
+        /// The string.
+        text: String,
+        /// The option.
+        option: String,
+        /// Options that there are.
+        known: &'static str,
+    },
+    /// An option's value makes no sense.
+    #[error("'{text}': '{value}' is no value of '{option}'")]
+    BadValue {
+        /// The string.
+        text: String,
+        /// The option.
+        option: String,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// No driver of that name.
+    #[error("'{text}': there is no driver '{driver}' to simulate")]
+    NoSuchDriver {
+        /// The string.
+        text: String,
+        /// The driver.
+        driver: String,
+        /// Drivers that there are.
+        known: &'static str,
+    },
+    /// More than two ends, or the same one twice.
+    #[error("'{text}': this end of the simulated wire is taken already")]
+    EndTaken {
+        /// The string.
+        text: String,
+    },
+}
+
+impl OpenError {
+    /// The kind of error, for programs: it does not change with the wording.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAPort { .. } | Self::NoSuchEnd { .. } | Self::EmptyOption { .. } => {
+                "port-string"
+            }
+            Self::NotYet { .. } => "port-kind",
+            Self::UnknownOption { .. } | Self::BadValue { .. } => "port-option",
+            Self::NoSuchDriver { .. } => "port-driver",
+            Self::EndTaken { .. } => "port-taken",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        Some(match self {
+            Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),
+            Self::NoSuchEnd { .. } => "write sim:virtio/0 or sim:virtio/1".into(),
+            Self::EmptyOption { .. } => "options look like: queues=2,packed=on".into(),
+            Self::UnknownOption { known, .. } => format!("options are: {known}"),
+            Self::BadValue { allowed, .. } => format!("use {allowed}"),
+            Self::NoSuchDriver { known, .. } => format!("drivers are: {known}"),
+            Self::EndTaken { .. } => "give two sim: ports, or name the ends /0 and /1".into(),
+        })
+    }
+}
