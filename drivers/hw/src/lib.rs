@@ -4,8 +4,11 @@
 //! a DMA space. The function is a real one behind VFIO, or a model of one; the driver cannot
 //! tell, which is how `sim:` ports run the very code that runs on hardware.
 
+pub mod clock;
+pub mod cpu;
 pub mod function;
 pub mod mmio;
 
+pub use clock::Clock;
 pub use function::{BarError, Function};
 pub use mmio::Bar;
