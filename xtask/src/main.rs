@@ -41,6 +41,8 @@ enum Task {
     Lab(lab::Options),
     /// Runs the benchmarks.
     Bench(bench::Options),
+    /// Prints the round trip between two cores in nanoseconds.
+    Pingpong(pingpong::Options),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Task::Tidy => verify::tidy_only(),
         Task::Lab(options) => lab::run(&options).map(|()| true),
         Task::Bench(options) => bench::run(&options).map(|()| true),
+        Task::Pingpong(options) => pingpong::run(&options).map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -66,4 +69,14 @@ fn root() -> PathBuf {
     let here = here.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     here.parent()
         .map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+#[cfg(test)]
+mod test {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Arguments::command().debug_assert();
+    }
 }
