@@ -1,0 +1,11 @@
+//! The field engine: what varies from frame to frame, and how it is written.
+//!
+//! A [`Program`] says what varies, in TRex's terms: variables, where they are written, the frame
+//! size, checksums. [`Writer::compile`] turns it into a straight run of writes for one send
+//! queue. Names and meanings are those of TRex's field engine where it has the same thing.
+
+mod program;
+mod writer;
+
+pub use program::{Fix, Mask, Order, Program, Values, Var, Write};
+pub use writer::{FieldError, RenderError, Share, Writer, render};
