@@ -11,6 +11,7 @@
 mod burst;
 mod dma;
 mod frame;
+mod frames;
 mod iova;
 mod memory;
 mod page;
@@ -24,6 +25,7 @@ mod vhost;
 pub use burst::{BURST, Burst};
 pub use dma::{Dma, DmaWord};
 pub use frame::{Frame, HEADROOM, TxFlags};
+pub use frames::Frames;
 pub use iova::{Iova, IovaRange};
 pub use memory::{Memory, MemoryError, MemoryRequest};
 pub use page::{PageCount, PageSize, Pages, survey};

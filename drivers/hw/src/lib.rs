@@ -8,6 +8,7 @@ pub mod clock;
 pub mod cpu;
 pub mod function;
 pub mod mmio;
+pub mod ring;
 
 pub use clock::Clock;
 pub use function::{BarError, Function};
