@@ -80,7 +80,7 @@ pub(super) fn rgen_arguments(
     let profile = format!("size={size},vm={vm}");
     let length = format!("{}s", length_s.ceil());
     let words = [
-        "run", "bench", "-t", &profile, "-m", "100%", "-p", &port, "-d", &length, "--json",
+        "run", "bench", "-t", &profile, "-m", "max", "-p", &port, "-d", &length, "--json",
     ];
     words.map(str::to_owned).to_vec()
 }

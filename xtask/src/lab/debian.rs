@@ -25,12 +25,14 @@ pub(super) fn missing() -> Result<Option<String>> {
                    tests on Debian, or in a container of it";
         return Ok(Some(why.to_owned()));
     }
-    if has_mmdebstrap() {
-        return Ok(None);
-    }
     if !geteuid().is_root() {
-        let why = "mmdebstrap is missing: sudo apt-get install mmdebstrap uidmap";
-        return Ok(Some(why.to_owned()));
+        // newuidmap gives an ordinary user the ids that a Debian root has.
+        let is_able = has_program("mmdebstrap") && has_program("newuidmap");
+        let why = "mmdebstrap or newuidmap is missing: sudo apt-get install mmdebstrap uidmap";
+        return Ok(if is_able { None } else { Some(why.to_owned()) });
+    }
+    if has_program("mmdebstrap") {
+        return Ok(None);
     }
     println!("installing the Debian package mmdebstrap");
     let install = || apt(&["install", "--yes", "--no-install-recommends", "mmdebstrap"]);
@@ -45,8 +47,8 @@ pub(super) fn missing() -> Result<Option<String>> {
     Ok(None)
 }
 
-fn has_mmdebstrap() -> bool {
-    run::read(Command::new("mmdebstrap").arg("--version")).is_ok()
+fn has_program(name: &str) -> bool {
+    run::read(Command::new("sh").args(["-c", "command -v \"$0\"", name])).is_ok()
 }
 
 /// Runs apt-get without questions; true if it went well.
