@@ -7,7 +7,9 @@
 pub mod clock;
 pub mod cpu;
 pub mod function;
+pub mod holders;
 pub mod mmio;
+pub mod pci;
 pub mod ring;
 
 pub use clock::Clock;
