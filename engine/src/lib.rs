@@ -11,4 +11,5 @@
 pub mod field;
 pub mod frame;
 pub mod profile;
+mod similar;
 pub mod stream;

@@ -1,8 +1,20 @@
 //! Frames before they are sent: templates, and what varies in them.
 
+mod build;
+pub(crate) mod checksum;
+mod layer;
+mod name;
+mod spec;
 mod template;
+pub mod text;
+mod value;
 
+pub use build::{Macs, build};
+pub use layer::{FieldDef, Layer};
+pub use name::FieldNameError;
+pub use spec::{BuildError, FILL, FrameSpec, Header, MAX_SIZE, MIN_SIZE};
 pub use template::{FieldAt, FieldKind, LayerAt, Template};
+pub use value::{ValueError, show};
 
 use crate::field::Program;
 use crate::stream::FCS;

@@ -2,16 +2,8 @@
 //!
 //! Names and knobs are TRex's where TRex has the same profile.
 
+pub use crate::frame::Macs;
 use crate::stream::Stream;
-
-/// The addresses of a port's frames, for templates that leave them open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Macs {
-    /// The port's own.
-    pub src: [u8; 6],
-    /// Its peer's or gateway's.
-    pub dst: [u8; 6],
-}
 
 /// Why a profile cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
