@@ -1,0 +1,62 @@
+//! The in-process peer, judged by a driver that others wrote: testpmd's virtio-user.
+
+use std::time::Duration;
+
+use peers::{Forward, Testpmd, lab_or_skip};
+use rig::peer::{Peer, Role, Setup, feature};
+
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn the_peer_counts_what_testpmd_sends_with_every_choice_of_features() {
+    let test = "the_peer_counts_what_testpmd_sends_with_every_choice_of_features";
+    let Some(lab) = lab_or_skip(test) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let base = feature::VERSION_1 | feature::PROTOCOL;
+    for more in [0, feature::IN_ORDER, feature::MRG_RXBUF | feature::INDIRECT] {
+        let path = folder.path().join("peer.sock");
+        let setup = Setup {
+            features: base | more,
+            ..Setup::default()
+        };
+        let peer = Peer::start(&path, &setup).unwrap();
+        let driver = peers::Setup::driver(Forward::TxOnly);
+        let sender = Testpmd::virtio_user(&lab, &path, &driver).unwrap();
+        peer.wait(LONG, |counts| counts.taken >= 10_000);
+        let sent = sender.stop().unwrap();
+        let counts = peer.wait(LONG, |counts| counts.taken >= sent.tx_frames);
+        assert_eq!(counts.taken, sent.tx_frames, "features {more:#x}");
+        assert_eq!(counts.taken_bytes, sent.tx_bytes);
+        assert_eq!(peer.objections(), [""; 0]);
+    }
+}
+
+#[test]
+fn what_the_peer_gives_testpmd_receives() {
+    let Some(lab) = lab_or_skip("what_the_peer_gives_testpmd_receives") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("peer.sock");
+    let frames: Vec<Vec<u8>> = [60_u8, 61, 200]
+        .iter()
+        .map(|&len| (0..len).collect())
+        .collect();
+    let setup = Setup {
+        role: Role::Source {
+            frames: frames.into(),
+            total: 5000,
+        },
+        ..Setup::default()
+    };
+    let peer = Peer::start(&path, &setup).unwrap();
+    let driver = peers::Setup::driver(Forward::RxOnly);
+    let mut receiver = Testpmd::virtio_user(&lab, &path, &driver).unwrap();
+    let received = receiver.received(5000, LONG).unwrap();
+    let given = peer.wait(LONG, |counts| counts.given == 5000);
+    assert_eq!(
+        (received.rx_frames, received.rx_bytes),
+        (5000, given.given_bytes)
+    );
+    assert_eq!(peer.objections(), [""; 0]);
+}
