@@ -12,4 +12,5 @@ pub mod field;
 pub mod frame;
 pub mod profile;
 mod similar;
+pub mod run;
 pub mod stream;
