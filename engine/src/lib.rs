@@ -11,6 +11,6 @@
 pub mod field;
 pub mod frame;
 pub mod profile;
-mod similar;
 pub mod run;
+mod similar;
 pub mod stream;
