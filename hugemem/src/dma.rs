@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use crate::iova::Iova;
-use crate::memory::Inner;
+use crate::memory::{Inner, Memory};
 
 /// A word, or a group of words, that may change at any time.
 ///
@@ -74,6 +74,12 @@ impl<T: DmaWord> Dma<T> {
     #[must_use]
     pub fn address(&self) -> u64 {
         self.memory.region().address() + self.offset as u64
+    }
+
+    /// True if the words were carved out of `memory`.
+    #[must_use]
+    pub fn is_in(&self, memory: &Memory) -> bool {
+        Arc::ptr_eq(&self.memory, memory.inner())
     }
 
     /// Some of the words, as a view of their own.

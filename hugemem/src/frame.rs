@@ -42,6 +42,8 @@ pub struct Frame {
     pub vlan: u16,
     /// What the device shall do on sending.
     pub flags: TxFlags,
+    /// Whether anything was written to the headroom since it was all zero.
+    used_headroom: bool,
 }
 
 const _: () = assert!(size_of::<Frame>() == 32 && size_of::<Option<Frame>>() == 32);
@@ -66,6 +68,8 @@ impl Frame {
             len: 0,
             vlan: 0,
             flags,
+            // Memory of a region is zero at first.
+            used_headroom: false,
         }
     }
 
@@ -80,6 +84,7 @@ impl Frame {
             len: 0,
             vlan: 0,
             flags: TxFlags::empty(),
+            used_headroom: self.used_headroom,
         }
     }
 
@@ -176,9 +181,34 @@ impl Frame {
         unsafe { before.as_ref() }
     }
 
+    /// True if the bytes before the frame are all zero, for all that this process knows: nobody
+    /// asked to write them, and no driver said that its device may have.
+    #[must_use]
+    #[inline]
+    pub fn has_clean_headroom(&self) -> bool {
+        !self.used_headroom
+    }
+
+    /// Notes that a device may write the bytes before the frame.
+    #[inline]
+    pub fn lend_headroom(&mut self) {
+        self.used_headroom = true;
+    }
+
+    /// Makes the bytes before the frame zero, if they may not be. A driver whose device wants
+    /// a header of zeros there thus writes it once and not for each lap.
+    #[inline]
+    pub fn clean_headroom(&mut self) {
+        if self.used_headroom {
+            self.headroom_mut().fill(0);
+            self.used_headroom = false;
+        }
+    }
+
     /// The bytes before the frame, to write.
     #[inline]
     pub fn headroom_mut(&mut self) -> &mut [u8; HEADROOM] {
+        self.used_headroom = true;
         let mut before = self.before();
         // SAFETY: as for `headroom`; the handle is borrowed for writing.
         unsafe { before.as_mut() }

@@ -10,6 +10,7 @@
 
 mod burst;
 mod dma;
+mod fifo;
 mod frame;
 mod frames;
 mod iova;
@@ -24,6 +25,7 @@ mod vhost;
 
 pub use burst::{BURST, Burst};
 pub use dma::{Dma, DmaWord};
+pub use fifo::Fifo;
 pub use frame::{Frame, HEADROOM, TxFlags};
 pub use frames::Frames;
 pub use iova::{Iova, IovaRange};

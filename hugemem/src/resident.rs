@@ -25,10 +25,14 @@ pub struct ResidentSlot {
 impl Resident {
     /// The set of `frames`, in the order in which they are sent.
     ///
+    /// They are sent as they are: what their flags ask of the device is not asked. Their headroom
+    /// is made zero, for devices that look for a header there.
+    ///
     /// # Panics
     /// There are none.
     #[must_use]
-    pub fn new(frames: Vec<Frame>) -> Self {
+    pub fn new(mut frames: Vec<Frame>) -> Self {
+        frames.iter_mut().for_each(Frame::clean_headroom);
         assert!(!frames.is_empty(), "a resident set has at least one frame");
         let slot = |frame: &Frame| ResidentSlot {
             iova: frame.iova(),

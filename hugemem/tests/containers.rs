@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hugemem::{BURST, Burst, Frames, Memory, MemoryRequest, PageSize, Pages, Pool};
+use hugemem::{BURST, Burst, Fifo, Frames, Memory, MemoryRequest, PageSize, Pages, Pool};
 use proptest::prelude::*;
 
 /// A pool whose frames carry their number in `tag`.
@@ -208,4 +208,74 @@ fn a_burst_of_frames_can_be_changed_in_place() {
     burst.as_mut_slice().swap(0, 3);
     assert_eq!(tags(&burst), [3, 1, 2, 0]);
     assert!(burst.iter().all(|frame| frame.len() == 60));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_fifo_keeps_the_order_over_many_laps(
+        capacity in 1usize..100,
+        steps in prop::collection::vec((0usize..70, 0usize..70, any::<bool>()), 1..200),
+    ) {
+        let (pool, mut spare) = numbered(200);
+        let mut fifo = Fifo::with_capacity(capacity);
+        let capacity = capacity.next_power_of_two();
+        let (mut before, mut after) = (Burst::new(), Burst::new());
+        let mut model = VecDeque::new();
+        for (put, take, single) in steps {
+            while before.room() > 0 && let Some(frame) = spare.pop() {
+                before.push(frame).unwrap();
+            }
+            let given = tags(&before);
+            if single && let Some(frame) = before.pop() {
+                match fifo.push(frame) {
+                    Ok(()) => model.push_back(given[0]),
+                    Err(frame) => {
+                        prop_assert_eq!(model.len(), capacity, "refused only when full");
+                        spare.push(frame);
+                    }
+                }
+            } else {
+                let moved = fifo.put(&mut before, put);
+                prop_assert_eq!(moved, put.min(given.len()).min(capacity - model.len()));
+                model.extend(&given[..moved]);
+            }
+            prop_assert_eq!(tags(fifo.iter()), Vec::from(model.clone()));
+            let moved = fifo.take(&mut after, take);
+            prop_assert_eq!(moved, take.min(model.len()).min(BURST));
+            let taken: Vec<u32> = model.drain(..moved).collect();
+            prop_assert_eq!(tags(&after), taken);
+            spare.extend(std::iter::from_fn(|| after.pop()));
+            if single {
+                let frame = fifo.pop();
+                prop_assert_eq!(frame.as_ref().map(|frame| frame.tag), model.pop_front());
+                spare.extend(frame);
+            }
+            prop_assert_eq!((fifo.len(), fifo.room()), (model.len(), capacity - model.len()));
+        }
+        drop((fifo, before, spare));
+        prop_assert_eq!(pool.free(), 200);
+    }
+}
+
+#[test]
+fn headroom_is_known_to_be_zero_until_somebody_may_have_written_it() {
+    let (pool, mut frames) = numbered(2);
+    let mut frame = frames.pop().unwrap();
+    assert!(frame.has_clean_headroom());
+    frame.headroom_mut()[63] = 1;
+    assert!(!frame.has_clean_headroom());
+    drop(frame);
+    let mut frame = pool.take().unwrap();
+    assert!(!frame.has_clean_headroom(), "a pool does not clean");
+    frame.clean_headroom();
+    assert_eq!(
+        (frame.has_clean_headroom(), frame.headroom()),
+        (true, &[0; 64])
+    );
+    frame.lend_headroom();
+    frames.push(frame);
+    let set = hugemem::Resident::new(frames);
+    assert!(set.frames().iter().all(hugemem::Frame::has_clean_headroom));
 }
