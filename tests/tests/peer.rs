@@ -1,8 +1,10 @@
 //! The in-process peer, judged by a driver that others wrote: testpmd's virtio-user.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use peers::{Forward, Testpmd, lab_or_skip};
+use peers::{Forward, Rings, Testpmd, lab_or_skip};
+use rig::liar::{Liar, Lie, Plan};
 use rig::peer::{Peer, Role, Setup, feature};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -59,4 +61,29 @@ fn what_the_peer_gives_testpmd_receives() {
         (5000, given.given_bytes)
     );
     assert_eq!(peer.objections(), [""; 0]);
+}
+
+#[test]
+fn a_liar_that_does_not_lie_is_a_peer_like_any_other() {
+    let Some(lab) = lab_or_skip("a_liar_that_does_not_lie_is_a_peer_like_any_other") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for rings in [Rings::Split, Rings::Packed] {
+        let path = folder.path().join("liar.sock");
+        let liar = Liar::start(&path, &Plan::of(Lie::None)).unwrap();
+        let driver = peers::Setup {
+            rings,
+            ..peers::Setup::driver(Forward::TxOnly)
+        };
+        let sender = Testpmd::virtio_user(&lab, &path, &driver).unwrap();
+        let started = Instant::now();
+        while liar.taken() < 5000 && started.elapsed() < LONG {
+            thread::yield_now();
+        }
+        let sent = sender.stop().unwrap();
+        assert!(sent.tx_frames >= 5000, "{rings:?}: {sent:?}");
+        assert_eq!(liar.taken(), sent.tx_frames, "{rings:?}");
+        assert_eq!(liar.complaints(), [""; 0]);
+    }
 }
