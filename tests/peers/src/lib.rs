@@ -14,6 +14,7 @@ use std::io::Write as _;
 pub mod lab;
 pub mod telemetry;
 pub mod testpmd;
+pub mod tshark;
 
 pub use lab::{Lab, LabError};
 pub use testpmd::{Counters, Forward, Memory, PeerError, Rings, Setup, Testpmd};
