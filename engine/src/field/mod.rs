@@ -4,8 +4,16 @@
 //! size, checksums. [`Writer::compile`] turns it into a straight run of writes for one send
 //! queue. Names and meanings are those of TRex's field engine where it has the same thing.
 
+mod error;
+mod kernel;
+mod plan;
 mod program;
+mod render;
+mod rng;
+mod source;
 mod writer;
 
+pub use error::FieldError;
 pub use program::{Fix, Mask, Order, Program, Values, Var, Write};
-pub use writer::{FieldError, RenderError, Share, Writer, render};
+pub use render::{RenderError, render};
+pub use writer::{Share, Writer};

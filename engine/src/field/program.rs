@@ -131,6 +131,21 @@ pub enum Values {
 }
 
 impl Values {
+    /// The smallest and the largest value; of a tuple, its address.
+    #[must_use]
+    pub fn range(&self) -> (u64, u64) {
+        match self {
+            Self::Step { min, max, .. }
+            | Self::Random { min, max }
+            | Self::RepeatableRandom { min, max, .. } => (*min, *max),
+            Self::List { values, .. } | Self::RandomOf(values) => (
+                values.iter().copied().min().unwrap_or(0),
+                values.iter().copied().max().unwrap_or(0),
+            ),
+            Self::Tuple { ip_min, ip_max, .. } => ((*ip_min).into(), (*ip_max).into()),
+        }
+    }
+
     /// The mean of the values; a tuple's is its address's.
     #[must_use]
     pub fn mean(&self) -> f64 {
@@ -143,10 +158,10 @@ impl Values {
                 step,
                 ..
             } => {
-                let span = (max - min) / step.max(&1) * step;
+                let span = max.saturating_sub(*min) / step.max(&1) * step;
                 match order {
-                    Order::Inc => middle(*min, min + span),
-                    Order::Dec => middle(max - span, *max),
+                    Order::Inc => middle(*min, min.saturating_add(span)),
+                    Order::Dec => middle(max.saturating_sub(span), *max),
                 }
             }
             Self::Random { min, max } | Self::RepeatableRandom { min, max, .. } => {
@@ -253,4 +268,38 @@ pub enum Fix {
         /// First byte of the message.
         at: usize,
     },
+}
+
+impl Fix {
+    /// First byte of the header that holds the checksum.
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        match *self {
+            Self::Ipv4 { at }
+            | Self::Udp { at, .. }
+            | Self::Tcp { at, .. }
+            | Self::Icmp { at, .. }
+            | Self::Icmp6 { at, .. } => at,
+        }
+    }
+
+    /// The bits that say what the checksum covers, as bytes of the frame and masks: the IP
+    /// header's version and lengths.
+    pub(crate) fn bounds(&self, frame: &[u8]) -> Vec<(usize, u8)> {
+        const VERSION: u8 = 0xf0;
+        match *self {
+            Self::Ipv4 { at } => vec![(at, 0x0f)],
+            Self::Udp { ip, .. }
+            | Self::Tcp { ip, .. }
+            | Self::Icmp { ip, .. }
+            | Self::Icmp6 { ip, .. } => {
+                let len = if frame[ip] & VERSION == 0x40 {
+                    ip + 2
+                } else {
+                    ip + 4
+                };
+                vec![(ip, VERSION), (len, 0xff), (len + 1, 0xff)]
+            }
+        }
+    }
 }

@@ -1,10 +1,16 @@
 //! Writers: frames compiled for one send queue.
 
+use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hugemem::{Burst, Frame, Pool};
+use hugemem::{Burst, Frame, TxFlags};
 
-use crate::frame::Frames;
+use super::error::FieldError;
+use super::kernel::Kernel;
+use super::plan::{Plan, plan};
+use super::source::gcd;
+use crate::frame::checksum::write_full;
+use crate::frame::{Frames, Variant};
 
 /// Which part of a stream one core sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,40 +24,12 @@ pub struct Share {
 impl Share {
     /// All of it.
     pub const ALL: Self = Self { index: 0, of: 1 };
-}
 
-/// Why a program cannot be compiled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FieldError {
-    /// A name that no variable has.
-    #[error("there is no variable {name:?}")]
-    NoVar {
-        /// The name.
-        name: String,
-    },
-}
-
-/// Why a period could not be rendered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RenderError {
-    /// The pool has too few frames left.
-    #[error("{asked} frames to render, and the pool has {free}")]
-    PoolTooSmall {
-        /// Frames to render.
-        asked: usize,
-        /// Frames in the pool.
-        free: usize,
-    },
-    /// The pool's frames are too small.
-    #[error("frames of {needed} bytes do not fit the pool's {capacity}")]
-    TooLarge {
-        /// Bytes of the largest frame, without FCS.
-        needed: usize,
-        /// Bytes that the pool's frames hold.
-        capacity: usize,
-    },
+    /// This part of `whole` things, as even as can be; at least one.
+    #[must_use]
+    pub fn of_count(self, whole: usize) -> usize {
+        (whole / self.of + usize::from(self.index < whole % self.of)).max(1)
+    }
 }
 
 /// A stream's frames, compiled for one send queue.
@@ -61,14 +39,28 @@ pub enum RenderError {
 /// on receiving; a forwarder) sets the tag to 0.**
 #[derive(Debug)]
 pub struct Writer {
-    templates: Vec<Vec<u8>>,
-    tag: u32,
+    images: Images,
+    variants: Box<[Running]>,
+    /// Variants by turn, and whose turn it is.
+    schedule: Box<[usize]>,
+    turn: usize,
     max_len: usize,
     fixed_len: Option<usize>,
+    period: Option<usize>,
 }
 
-/// The next tag that no writer has.
-static NEXT_TAG: AtomicU32 = AtomicU32::new(1);
+/// A variant and how far it is.
+#[derive(Debug)]
+struct Running {
+    kernel: Kernel,
+    /// Frames that are computed, to be repeated.
+    cached: Option<usize>,
+    /// How many of them are left in this round.
+    left: usize,
+    period: Option<u128>,
+    len: usize,
+    resized: bool,
+}
 
 impl Writer {
     /// Compiles `frames` for a queue that sends the part `share` of them. Random values follow
@@ -76,21 +68,45 @@ impl Writer {
     ///
     /// # Errors
     /// A program does not fit its template, or contradicts itself.
+    ///
+    /// # Panics
+    /// There is no such part.
     pub fn compile(frames: &Frames, seed: u64, share: Share) -> Result<Self, FieldError> {
-        let _ = (seed, share);
-        let templates: Vec<_> = frames
+        assert!(share.index < share.of, "a part is one of the parts");
+        let mut plans = Vec::new();
+        for (index, variant) in frames.variants().iter().enumerate() {
+            plans.push(plan(
+                &variant.program,
+                &variant.template,
+                seed,
+                index,
+                share,
+            )?);
+        }
+        let images = Images::new(frames.variants(), &plans);
+        let variants: Box<[_]> = frames
             .variants()
             .iter()
-            .map(|variant| variant.template.bytes.clone())
+            .zip(plans)
+            .map(|(variant, plan)| Running::new(variant, plan, share))
             .collect();
-        let max_len = templates.iter().map(Vec::len).max().unwrap_or_default();
-        let count = u32::try_from(templates.len()).unwrap_or(1);
-        let tag = NEXT_TAG.fetch_add(count, Ordering::Relaxed);
+        let schedule: Box<[_]> = frames.schedule().into();
+        let max_len = variants
+            .iter()
+            .map(|variant| variant.len)
+            .max()
+            .unwrap_or_default();
+        let fixed = variants
+            .iter()
+            .all(|variant| variant.len == max_len && !variant.resized);
         Ok(Self {
-            templates,
-            tag,
+            period: period(&variants, &schedule),
+            images,
+            variants,
+            schedule,
+            turn: 0,
             max_len,
-            fixed_len: Some(max_len),
+            fixed_len: fixed.then_some(max_len),
         })
     }
 
@@ -98,7 +114,7 @@ impl Writer {
     /// `usize` counts.
     #[must_use]
     pub fn period(&self) -> Option<usize> {
-        Some(1)
+        self.period
     }
 
     /// Bytes of the largest frame, without FCS: what a pool's frames must hold.
@@ -113,11 +129,10 @@ impl Writer {
         self.fixed_len
     }
 
-    /// The [`Frame::tag`] of frames that hold this writer's bytes; its largest, where it has
-    /// several.
+    /// Whether `frame` still holds bytes of this writer, so that it need not be copied anew.
     #[must_use]
-    pub fn tag(&self) -> u32 {
-        self.tag
+    pub fn knows(&self, frame: &Frame) -> bool {
+        self.images.of.iter().any(|image| image.tag == frame.tag)
     }
 
     /// Makes `frame` hold the next packet.
@@ -125,13 +140,7 @@ impl Writer {
     /// # Panics
     /// The frame holds fewer than [`Writer::max_len`] bytes.
     pub fn next(&mut self, frame: &mut Frame) {
-        let template = &self.templates[0];
-        if frame.tag == self.tag {
-            frame.set_len(template.len());
-        } else {
-            frame.fill(template);
-            frame.tag = self.tag;
-        }
+        self.fill(slice::from_mut(frame));
     }
 
     /// Makes every frame of `frames` hold the next packets, in order. Returns their bytes in
@@ -139,36 +148,229 @@ impl Writer {
     ///
     /// # Panics
     /// A frame holds fewer than [`Writer::max_len`] bytes.
+    #[inline]
     pub fn next_burst(&mut self, frames: &mut Burst) -> usize {
-        let mut bytes = 0;
-        for frame in frames.iter_mut() {
-            self.next(frame);
-            bytes += frame.len();
+        let frames = frames.as_mut_slice();
+        self.fill(frames);
+        match self.fixed_len {
+            Some(len) => len * frames.len(),
+            None => frames.iter().map(Frame::len).sum(),
         }
-        bytes
+    }
+
+    #[inline]
+    fn fill(&mut self, frames: &mut [Frame]) {
+        if let [only] = &mut *self.variants {
+            only.fill(frames, &self.images, 0);
+            return;
+        }
+        for frame in frames {
+            let variant = self.schedule[self.turn];
+            self.turn = if self.turn + 1 == self.schedule.len() {
+                0
+            } else {
+                self.turn + 1
+            };
+            self.variants[variant].fill(slice::from_mut(frame), &self.images, variant);
+        }
     }
 }
 
-/// The next `count` frames, each in a frame of its own: a whole period makes a
-/// [`Resident`](hugemem::Resident) set that is the sequence itself.
-///
-/// # Errors
-/// The pool does not have them.
-pub fn render(writer: &mut Writer, pool: &Pool, count: usize) -> Result<Vec<Frame>, RenderError> {
-    let (needed, capacity) = (writer.max_len(), pool.capacity());
-    if needed > capacity {
-        return Err(RenderError::TooLarge { needed, capacity });
-    }
-    let mut frames = Vec::with_capacity(count);
-    for _ in 0..count {
-        let Some(mut frame) = pool.take() else {
-            return Err(RenderError::PoolTooSmall {
-                asked: count,
-                free: frames.len(),
+impl Running {
+    fn new(variant: &Variant, plan: Plan, share: Share) -> Self {
+        let whole = plan
+            .sources
+            .iter()
+            .try_fold(1, |period, source| lcm(period, source.period()?));
+        // As in TRex, the cores share the frames that are computed.
+        let cached = variant
+            .program
+            .cached
+            .map(|frames| match usize::try_from(frames) {
+                Ok(frames) => share.of_count(frames),
+                Err(_) => 1,
             });
+        let period = match (whole, cached.map(|frames| frames as u128)) {
+            // A sequence that fits in whole is only the shorter for it.
+            (Some(period), Some(frames)) if frames % period == 0 => Some(period),
+            (_, Some(frames)) => Some(frames),
+            (period, None) => period,
         };
-        writer.next(&mut frame);
-        frames.push(frame);
+        Self {
+            resized: plan.size.is_some(),
+            len: variant.template.bytes.len(),
+            kernel: Kernel::new(plan),
+            cached,
+            left: cached.unwrap_or_default(),
+            period,
+        }
     }
-    Ok(frames)
+
+    #[inline]
+    fn fill(&mut self, frames: &mut [Frame], images: &Images, variant: usize) {
+        let image = &images.of[variant];
+        let prepare = |frame: &mut Frame| {
+            if frame.tag == image.tag {
+                frame.set_len(image.len);
+            } else {
+                images.prepare(image, frame);
+            }
+        };
+        let Some(cached) = self.cached else {
+            return self.kernel.run(frames, prepare);
+        };
+        let mut rest = frames;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at_mut(self.left.min(rest.len()));
+            self.kernel.run(now, prepare);
+            self.left -= now.len();
+            rest = later;
+            if self.left == 0 {
+                self.kernel.restart();
+                self.left = cached;
+            }
+        }
+    }
+}
+
+fn lcm(a: u128, b: u128) -> Option<u128> {
+    (a / gcd(a, b)).checked_mul(b)
+}
+
+/// Frames until all variants and the schedule are where they began.
+fn period(variants: &[Running], schedule: &[usize]) -> Option<usize> {
+    let mut rounds = 1;
+    for (index, variant) in variants.iter().enumerate() {
+        let turns = schedule.iter().filter(|turn| **turn == index).count() as u128;
+        let period = variant.period?;
+        rounds = lcm(rounds, period / gcd(period, turns))?;
+    }
+    usize::try_from(rounds.checked_mul(schedule.len() as u128)?).ok()
+}
+
+/// What buffers hold when a writer begins with them.
+///
+/// Variants that differ in a few bytes only (lengths and checksums, as in an IMIX) share the
+/// longest one's bytes: a buffer that held one of them needs only those few to hold another.
+#[derive(Debug)]
+struct Images {
+    of: Box<[Image]>,
+    /// The bytes that all of them begin as, if they share them.
+    shared: Option<Box<[u8]>>,
+}
+
+#[derive(Debug)]
+struct Image {
+    tag: u32,
+    len: usize,
+    /// The template, if its bytes are its own.
+    bytes: Box<[u8]>,
+    /// What makes it of the shared bytes or of another variant's.
+    patches: Box<[(usize, Box<[u8]>)]>,
+}
+
+/// The next tag that no writer has.
+static NEXT_TAG: AtomicU32 = AtomicU32::new(1);
+
+/// Tags for `count` variants, one after the other, never 0.
+fn take_tags(count: usize) -> u32 {
+    let count = u32::try_from(count).expect("a writer has fewer than 2^32 variants");
+    loop {
+        let first = NEXT_TAG.fetch_add(count, Ordering::Relaxed);
+        if first != 0 && first.checked_add(count).is_some() {
+            return first;
+        }
+    }
+}
+
+/// Bytes in which variants that share theirs may differ.
+const MOST_PATCHED: usize = 64;
+
+impl Images {
+    fn new(variants: &[Variant], plans: &[Plan]) -> Self {
+        let templates: Vec<Vec<u8>> = variants
+            .iter()
+            .map(|variant| {
+                let mut bytes = variant.template.bytes.clone();
+                for fix in &variant.program.fixes {
+                    write_full(&mut bytes, fix);
+                }
+                bytes
+            })
+            .collect();
+        let ranges = differences(&templates, plans);
+        let longest = templates.iter().max_by_key(|template| template.len());
+        let shared = ranges
+            .is_some()
+            .then(|| longest.map(|bytes| bytes.as_slice().into()));
+        let ranges = ranges.unwrap_or_default();
+        let image = |(tag, template): (u32, &Vec<u8>)| {
+            let patch = |&(first, end): &(usize, usize)| {
+                let own = template.get(first..end.min(template.len()))?;
+                Some((first, own.into()))
+            };
+            Image {
+                tag,
+                len: template.len(),
+                bytes: template.as_slice().into(),
+                patches: ranges.iter().filter_map(patch).collect(),
+            }
+        };
+        let of = (take_tags(templates.len())..)
+            .zip(&templates)
+            .map(image)
+            .collect();
+        Self {
+            of,
+            shared: shared.flatten(),
+        }
+    }
+
+    /// Makes a frame that holds something else begin as `image`.
+    #[cold]
+    fn prepare(&self, image: &Image, frame: &mut Frame) {
+        frame.flags = TxFlags::empty();
+        frame.vlan = 0;
+        match &self.shared {
+            None => frame.fill(&image.bytes),
+            Some(shared) => {
+                if !self.of.iter().any(|other| other.tag == frame.tag) {
+                    frame.fill(shared);
+                }
+                frame.set_len(image.len);
+                let bytes = frame.bytes_mut();
+                for (first, own) in &image.patches {
+                    bytes[*first..*first + own.len()].copy_from_slice(own);
+                }
+            }
+        }
+        frame.tag = image.tag;
+    }
+}
+
+/// The bytes in which several templates and what varies in them differ, as ranges; none if there
+/// are too many, or one template alone.
+fn differences(templates: &[Vec<u8>], plans: &[Plan]) -> Option<Vec<(usize, usize)>> {
+    let [_, _, ..] = templates else { return None };
+    let longest = templates.iter().max_by_key(|template| template.len())?;
+    let mut differs = vec![false; longest.len()];
+    for (template, plan) in templates.iter().zip(plans) {
+        for (differs, (a, b)) in differs.iter_mut().zip(template.iter().zip(longest)) {
+            *differs |= a != b;
+        }
+        for range in plan.touched(template) {
+            differs[range].fill(true);
+        }
+    }
+    if differs.iter().filter(|differs| **differs).count() > MOST_PATCHED {
+        return None;
+    }
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for at in (0..differs.len()).filter(|at| differs[*at]) {
+        match ranges.last_mut() {
+            Some((_, end)) if *end == at => *end += 1,
+            _ => ranges.push((at, at + 1)),
+        }
+    }
+    Some(ranges)
 }
