@@ -59,7 +59,8 @@ impl Telemetry {
     /// Asks for `query`, such as `/ethdev/stats,0`, and gives back what it holds.
     ///
     /// # Errors
-    /// When the process is gone, slow, or does not know the question.
+    /// When the process is gone, slow, or answers something else. A question that it does not
+    /// know, or has nothing to say to, is answered with null.
     pub fn ask(&mut self, query: &str) -> io::Result<Value> {
         send(
             self.socket.as_raw_fd(),
@@ -68,10 +69,8 @@ impl Telemetry {
         )?;
         let mut answer = self.read()?;
         let command = query.split(',').next().unwrap_or(query);
-        match answer.get_mut(command).map(Value::take) {
-            Some(Value::Null) | None => Err(io::Error::other(format!("no answer to {query}"))),
-            Some(value) => Ok(value),
-        }
+        let value = answer.get_mut(command).map(Value::take);
+        value.ok_or_else(|| io::Error::other(format!("no answer to {query}")))
     }
 
     fn read(&mut self) -> io::Result<Value> {

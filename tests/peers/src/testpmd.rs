@@ -346,9 +346,14 @@ impl Output {
 
     /// Waits at most `limit` for `text` in a line from number `from` on.
     fn has(&self, text: &str, from: usize, limit: Duration) -> bool {
+        self.has_any(&[text], from, limit)
+    }
+
+    /// Waits at most `limit` for one of `texts` in a line from number `from` on.
+    fn has_any(&self, texts: &[&str], from: usize, limit: Duration) -> bool {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing =
-            |lines: &mut Vec<String>| !lines.iter().skip(from).any(|line| line.contains(text));
+        let is_it = |line: &String| texts.iter().any(|text| line.contains(text));
+        let missing = |lines: &mut Vec<String>| !lines.iter().skip(from).any(is_it);
         let result = self.more.wait_timeout_while(lines, limit, missing);
         !result.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -481,12 +486,20 @@ impl Testpmd {
     /// # Errors
     /// When it is gone or does not answer.
     pub fn counters(&mut self) -> Result<Counters, PeerError> {
-        let stats = self.telemetry.ask("/ethdev/stats,0")?;
+        let stats = self.stats()?;
         let broken = || io::Error::other(format!("counters missing in {stats}"));
         Ok(Counters::from_stats(&stats).ok_or_else(broken)?)
     }
 
-    /// Its extended counters now, by name, as DPDK calls them.
+    /// Its counters now as DPDK has them, those of each queue in `q_ipackets` and its like.
+    ///
+    /// # Errors
+    /// As [`Testpmd::counters`].
+    pub fn stats(&mut self) -> Result<Value, PeerError> {
+        Ok(self.telemetry.ask("/ethdev/stats,0")?)
+    }
+
+    /// Its extended counters now, by name, as DPDK calls them; null if all are zero.
     ///
     /// # Errors
     /// As [`Testpmd::counters`].
@@ -564,13 +577,32 @@ impl Testpmd {
         }
     }
 
+    /// Stops forwarding and gives back the counters, which stand still from now on.
+    ///
+    /// A sender is paused before it is stopped where frames are compared: what lies in the ring
+    /// when its port closes, the other end never takes.
+    ///
+    /// # Errors
+    /// When it does not obey.
+    pub fn pause(&mut self) -> Result<Counters, PeerError> {
+        // Told twice, it answers differently, and that is well too.
+        let (stopped, idle) = ("Done.", "Packet forwarding not started");
+        let from = self.output.count();
+        self.tell("stop")?;
+        let has_obeyed = self.output.has_any(&[stopped, idle], from, OBEY);
+        if has_obeyed {
+            self.counters()
+        } else {
+            Err(self.silent(stopped, OBEY))
+        }
+    }
+
     /// Stops forwarding, reads the counters, ends it, and gives them back.
     ///
     /// # Errors
     /// When it does not obey; it is killed then.
     pub fn stop(mut self) -> Result<Counters, PeerError> {
-        self.told("stop", "Done.")?;
-        let counters = self.counters()?;
+        let counters = self.pause()?;
         self.tell("quit")?;
         let asked = Instant::now();
         while asked.elapsed() < OBEY {

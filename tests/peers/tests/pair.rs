@@ -22,10 +22,11 @@ fn a_sink_receives_what_a_sender_sends_split_and_packed() {
             rings,
             ..Setup::driver(Forward::FlowGen)
         };
-        let sender = Testpmd::virtio_user(&lab, &socket, &setup).unwrap();
+        let mut sender = Testpmd::virtio_user(&lab, &socket, &setup).unwrap();
         sink.received(before + 10_000, LONG).unwrap();
-        let sent = sender.stop().unwrap();
+        let sent = sender.pause().unwrap();
         let received = sink.settled(STILL, LONG).unwrap();
+        assert_eq!(sender.stop().unwrap().tx_frames, sent.tx_frames);
         assert_eq!(received.rx_frames - before, sent.tx_frames, "{rings:?}");
         before = received.rx_frames;
     }
@@ -81,4 +82,30 @@ fn a_reflector_sends_back_what_it_gets() {
     let counted = reflector.received(10_000, LONG).unwrap();
     assert!(counted.tx_frames > 0, "{counted:?}\n{}", reflector.said());
     assert_eq!(counted.rx_bytes, counted.rx_frames * 1514);
+}
+
+#[test]
+fn a_sink_outlives_a_killed_sender_and_serves_the_next() {
+    let Some(lab) = lab_or_skip("a_sink_outlives_a_killed_sender_and_serves_the_next") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("sink.sock");
+    let mut sink = Testpmd::vhost_sink(&lab, &socket, 2).unwrap();
+    let setup = Setup {
+        queues: 2,
+        ..Setup::driver(Forward::FlowGen)
+    };
+    let sender = Testpmd::virtio_user(&lab, &socket, &setup).unwrap();
+    sink.received(1000, LONG).unwrap();
+    sender.kill();
+    let before = sink.settled(STILL, LONG).unwrap().rx_frames;
+    assert!(before >= 1000);
+
+    let mut sender = Testpmd::virtio_user(&lab, &socket, &setup).unwrap();
+    sink.received(before + 1000, LONG).unwrap();
+    let sent = sender.pause().unwrap().tx_frames;
+    let received = sink.settled(STILL, LONG).unwrap().rx_frames - before;
+    assert_eq!(received, sent);
+    assert!(sink.xstats().unwrap().is_object() && sink.stats().unwrap().is_object());
 }
