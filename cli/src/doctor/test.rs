@@ -1,0 +1,1 @@
+//! Checks on machines that a folder describes.
