@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hw::pci::Pci;
 use serde::Serialize;
 
 /// Where the kernel's descriptions are; a folder of a test, or `/`.
@@ -25,6 +26,15 @@ impl Host {
     /// The path of `path` (`sys/…`, `proc/…`) on this host.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Its PCI bus.
+    pub(crate) fn pci(&self) -> Pci {
+        if self.root == Path::new("/") {
+            Pci::host()
+        } else {
+            Pci::at(&self.root, Vec::new())
+        }
     }
 
     /// What a file says, without blanks at its ends; none if it cannot be read.
