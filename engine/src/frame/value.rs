@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::template::FieldKind;
+use super::template::{FieldAt, FieldKind};
 
 /// Why a text is not a field's value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +70,17 @@ pub fn show(value: u128, kind: FieldKind) -> String {
                 .collect();
             octets.join(":")
         }
+    }
+}
+
+impl FieldAt {
+    /// Reads a value for this field: a number (decimal, `0x…`, `0b…`), or an address where it
+    /// holds one.
+    ///
+    /// # Errors
+    /// The text is no such value, or the field cannot hold it.
+    pub fn parse(&self, text: &str) -> Result<u128, ValueError> {
+        parse(text, self.kind, self.bits)
     }
 }
 
