@@ -135,7 +135,12 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 pub(crate) struct Knobs {
     /// The profile's knobs, as TRex's tunables: size=64,vm=var1
-    #[arg(short, long = "tunable", value_name = "KNOB=VALUE", value_delimiter = ',')]
+    #[arg(
+        short,
+        long = "tunable",
+        value_name = "KNOB=VALUE",
+        value_delimiter = ','
+    )]
     pub(crate) tunables: Vec<String>,
 }
 
@@ -215,7 +220,13 @@ pub(crate) struct Hugepages {
     #[arg(long, value_name = "N")]
     pub(crate) reserve: Option<u64>,
     /// Size of page to reserve.
-    #[arg(long, value_enum, default_value = "2M", requires = "reserve", ignore_case = true)]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "2M",
+        requires = "reserve",
+        ignore_case = true
+    )]
     pub(crate) size: HugeSize,
     /// NUMA node to reserve on; the kernel spreads them if left out.
     #[arg(long, value_name = "N", requires = "reserve")]
@@ -249,13 +260,17 @@ mod test {
 
     #[test]
     fn trex_users_type_what_they_know() {
-        let words = "rgen run bench -t size=64,vm=var1 -m 10mpps -p sim:virtio -p sim:virtio -d 10s";
+        let words =
+            "rgen run bench -t size=64,vm=var1 -m 10mpps -p sim:virtio -p sim:virtio -d 10s";
         let cli = Cli::try_parse_from(words.split(' ')).unwrap();
         let Command::Run(run) = cli.command else {
             panic!("not a run");
         };
         assert_eq!(run.knobs.tunables, ["size=64", "vm=var1"]);
         assert_eq!(run.machine.ports, ["sim:virtio", "sim:virtio"]);
-        assert_eq!((run.multiplier.as_str(), run.machine.duration.as_str()), ("10mpps", "10s"));
+        assert_eq!(
+            (run.multiplier.as_str(), run.machine.duration.as_str()),
+            ("10mpps", "10s")
+        );
     }
 }

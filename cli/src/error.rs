@@ -249,6 +249,21 @@ struct ErrorBody {
     cure: Option<String>,
 }
 
+/// An error and what is behind it, in one line.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod test {
     use super::*;

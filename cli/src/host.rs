@@ -179,7 +179,11 @@ mod test {
     fn lists_of_cores_go_both_ways() {
         assert_eq!(core_list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(core_list(""), Some(vec![]));
-        assert_eq!(core_list("1,0"), Some(vec![1, 0]), "the order is the user's");
+        assert_eq!(
+            core_list("1,0"),
+            Some(vec![1, 0]),
+            "the order is the user's"
+        );
         for bad in ["3-1", "a", "1-", "0-99999999"] {
             assert_eq!(core_list(bad), None, "{bad}");
         }

@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod holders;
 mod host;
+mod nics;
 mod output;
 mod require;
 mod signal;
@@ -26,9 +27,7 @@ use crate::error::Exit;
 
 fn main() -> ExitCode {
     panic::set_hook(Box::new(report_panic));
-    panic::catch_unwind(run)
-        .unwrap_or(Exit::Unexpected)
-        .into()
+    panic::catch_unwind(run).unwrap_or(Exit::Unexpected).into()
 }
 
 /// Does what the command line says.

@@ -313,11 +313,20 @@ mod test {
         assert_eq!(violation("loss<=2"), None);
         assert_eq!(violation("loss<2"), Some("loss<2: it is 2".to_owned()));
         assert_eq!(violation("loss<=0.2%"), None);
-        assert_eq!(violation("loss<0.1%"), Some("loss<0.1%: it is 0.2 %".to_owned()));
-        assert_eq!(violation("p99<50us"), Some("p99<50us: it is 60.0 µs".to_owned()));
+        assert_eq!(
+            violation("loss<0.1%"),
+            Some("loss<0.1%: it is 0.2 %".to_owned())
+        );
+        assert_eq!(
+            violation("p99<50us"),
+            Some("p99<50us: it is 60.0 µs".to_owned())
+        );
         assert_eq!(violation("p99 < 61us"), None);
         assert_eq!(violation("rx_pps>=1mpps"), None);
-        assert_eq!(violation("rx_pps>1mpps"), Some("rx_pps>1mpps: it is 1.000 Mpps".to_owned()));
+        assert_eq!(
+            violation("rx_pps>1mpps"),
+            Some("rx_pps>1mpps: it is 1.000 Mpps".to_owned())
+        );
         assert_eq!(violation("duplicated==0"), None);
     }
 

@@ -215,9 +215,18 @@ mod test {
         assert_eq!(multiplier("1000pps"), pps(1e3));
         assert_eq!(multiplier("5 kpps"), pps(5e3));
         assert_eq!(multiplier("30%"), Ok(Multiplier::Rate(Rate::Percent(30.0))));
-        assert_eq!(multiplier("10gbps"), Ok(Multiplier::Rate(Rate::BpsL2(1e10))));
-        assert_eq!(multiplier("10Gbpsl1"), Ok(Multiplier::Rate(Rate::BpsL1(1e10))));
-        assert_eq!(multiplier("10Gbps-L1"), Ok(Multiplier::Rate(Rate::BpsL1(1e10))));
+        assert_eq!(
+            multiplier("10gbps"),
+            Ok(Multiplier::Rate(Rate::BpsL2(1e10)))
+        );
+        assert_eq!(
+            multiplier("10Gbpsl1"),
+            Ok(Multiplier::Rate(Rate::BpsL1(1e10)))
+        );
+        assert_eq!(
+            multiplier("10Gbps-L1"),
+            Ok(Multiplier::Rate(Rate::BpsL1(1e10)))
+        );
         assert_eq!(multiplier("max"), Ok(Multiplier::Rate(Rate::Max)));
     }
 
@@ -234,10 +243,16 @@ mod test {
             why("fast"),
             "`fast` is not a multiplier: it does not begin with a number"
         );
-        assert_eq!(why(""), "`` is not a multiplier: it does not begin with a number");
+        assert_eq!(
+            why(""),
+            "`` is not a multiplier: it does not begin with a number"
+        );
         assert!(multiplier("1.2.3pps").is_err());
         assert!(rate("10").unwrap_err().to_string().contains("no unit"));
-        assert_eq!(rate("10mbs").unwrap_err().remedy(), format!("write {RATE_FORMS}"));
+        assert_eq!(
+            rate("10mbs").unwrap_err().remedy(),
+            format!("write {RATE_FORMS}")
+        );
     }
 
     #[test]
@@ -249,7 +264,12 @@ mod test {
         assert_eq!(duration("50us"), Ok(Duration::from_micros(50)));
         assert_eq!(duration("50µs"), Ok(Duration::from_micros(50)));
         assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
-        assert!(duration("10 parsecs").unwrap_err().to_string().contains("`parsecs`"));
+        assert!(
+            duration("10 parsecs")
+                .unwrap_err()
+                .to_string()
+                .contains("`parsecs`")
+        );
         assert!(duration("99999999999999999999s").is_err());
         assert!(duration("s").is_err());
     }

@@ -6,7 +6,7 @@ use hw::pci::{Bdf, BindError, Binding, Pci, PciError};
 
 use super::Manner;
 use crate::args::Bind;
-use crate::error::{Error, Exit};
+use crate::error::{Error, Exit, with_causes};
 use crate::host::Host;
 use crate::output;
 use crate::output::schema::Schema;
@@ -149,21 +149,6 @@ fn refused(error: &BindError) -> Error {
         found: with_causes(error),
         cure: error.remedy(),
     }
-}
-
-/// An error and what is behind it, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }
 
 fn for_people(moved: &[Moved], dry_run: bool) -> String {

@@ -1,8 +1,11 @@
 //! What each command does.
 
+mod bind;
 mod doctor;
 mod hugepages;
+mod ports;
 
+use self::bind::Way;
 use crate::args::{Cli, Command};
 use crate::error::{Error, Exit};
 
@@ -25,6 +28,9 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Error> {
         verbose: cli.verbose > 0,
     };
     match cli.command {
+        Command::Ports => ports::run(manner),
+        Command::Bind(bind) => bind::run(&bind, Way::Bind, manner),
+        Command::Unbind(bind) => bind::run(&bind, Way::Unbind, manner),
         Command::Doctor => doctor::run(manner),
         Command::Hugepages(hugepages) => hugepages::run(&hugepages, manner),
         _ => Err(Error::Unexpected("not there yet".to_owned())),

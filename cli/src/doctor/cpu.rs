@@ -18,12 +18,12 @@ pub(super) fn clock(host: &Host) -> Vec<Finding> {
             [] => "no AVX2".to_owned(),
             some => some.join(", ").to_uppercase(),
         };
-        return vec![Finding::ready(format!(
-            "{model}: invariant TSC, {vectors}"
-        ))];
+        return vec![Finding::ready(format!("{model}: invariant TSC, {vectors}"))];
     }
     vec![Finding::warning(
-        format!("{model}: the time stamp counter may stop or change its rate; rates and latencies may be off"),
+        format!(
+            "{model}: the time stamp counter may stop or change its rate; rates and latencies may be off"
+        ),
         "in a VM: give the guest an invariant TSC (QEMU: -cpu host,migratable=off,+invtsc)",
     )]
 }
@@ -95,7 +95,9 @@ pub(super) fn power(host: &Host) -> Vec<Finding> {
         ));
     }
     if found.is_empty() {
-        found.push(Finding::ready("no frequency scaling and no deep sleep states"));
+        found.push(Finding::ready(
+            "no frequency scaling and no deep sleep states",
+        ));
     }
     found
 }

@@ -25,7 +25,12 @@ pub(super) fn hugepages(host: &Host) -> Vec<Finding> {
     let parts: Vec<String> = counts
         .iter()
         .filter(|count| count.total > 0)
-        .map(|c| format!("{} of {} free ({}) on node {}", c.free, c.total, c.size, c.node))
+        .map(|c| {
+            format!(
+                "{} of {} free ({}) on node {}",
+                c.free, c.total, c.size, c.node
+            )
+        })
         .collect();
     let has_large = counts
         .iter()

@@ -18,7 +18,10 @@ pub(super) fn nics(host: &Host) -> Vec<Finding> {
     let ours: Vec<&Nic> = nics.iter().filter(|nic| nic.supported).collect();
     if ours.is_empty() {
         return vec![Finding::warning(
-            format!("none of the {} NICs here is driven by this version", nics.len()),
+            format!(
+                "none of the {} NICs here is driven by this version",
+                nics.len()
+            ),
             "rgen ports shows them; sim: and vhost-user: ports need no NIC",
         )];
     }
