@@ -3,11 +3,12 @@
 //! What a run over it takes is what the engine takes: frames are accepted and counted in the
 //! same call, nothing is ever received. It is the yardstick for the engine alone.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hugemem::{Addressing, Area, Burst, DmaSpace, Iova, IovaRange, MapError, Memory, Resident};
+use hugemem::{
+    Addressing, Area, Burst, DmaSpace, Fifo, Iova, IovaRange, MapError, Memory, Resident,
+};
 use port::{
     Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
     PortError, QueueState, Queues, Rss, RxBurst, RxQueue, StartError, TxCounts, TxQueue,
@@ -192,8 +193,7 @@ impl DmaSpace for Nowhere {
 /// Is done with each frame as soon as it came; keeps it until it is reaped.
 struct NullTx {
     sent: Arc<Sent>,
-    held: VecDeque<hugemem::Frame>,
-    slots: usize,
+    held: Fifo,
     loaded: Option<Loaded>,
     frames: u64,
     bytes: u64,
@@ -208,11 +208,10 @@ struct Loaded {
 
 impl NullTx {
     fn new(sent: Arc<Sent>, slots: usize) -> Self {
-        let held = VecDeque::with_capacity(slots);
+        let held = Fifo::with_capacity(slots);
         Self {
             sent,
             held,
-            slots,
             loaded: None,
             frames: 0,
             bytes: 0,
@@ -229,30 +228,18 @@ impl NullTx {
 
 impl TxQueue for NullTx {
     fn burst(&mut self, frames: &mut Burst) -> usize {
-        let (mut taken, mut bytes) = (0, 0);
-        while self.held.len() < self.slots {
-            let Some(frame) = frames.pop() else { break };
-            taken += 1;
-            bytes += frame.len() as u64 + FCS;
-            self.held.push_back(frame);
-        }
-        self.count(taken as u64, bytes);
-        taken
+        let count = frames.len().min(self.held.room());
+        let lengths = frames.as_slice()[..count]
+            .iter()
+            .map(|frame| frame.len() as u64);
+        let bytes = lengths.sum::<u64>() + FCS * count as u64;
+        self.held.put(frames, count);
+        self.count(count as u64, bytes);
+        count
     }
 
     fn reap(&mut self, out: &mut Burst) -> usize {
-        let mut moved = 0;
-        while out.room() > 0 {
-            let Some(frame) = self.held.pop_front() else {
-                break;
-            };
-            if let Err(frame) = out.push(frame) {
-                self.held.push_front(frame);
-                break;
-            }
-            moved += 1;
-        }
-        moved
+        self.held.take(out, out.room())
     }
 
     fn load(&mut self, set: Arc<Resident>) {
