@@ -12,12 +12,14 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 
 pub mod lab;
+pub mod setup;
 pub mod telemetry;
 pub mod testpmd;
 pub mod tshark;
 
 pub use lab::{Lab, LabError};
-pub use testpmd::{Counters, Forward, Memory, PeerError, Rings, Setup, Testpmd};
+pub use setup::{Forward, Memory, Rings, Setup};
+pub use testpmd::{Counters, PeerError, Testpmd};
 
 /// The lab, or a note that `test` was skipped for want of it.
 #[must_use]
