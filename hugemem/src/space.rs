@@ -30,6 +30,9 @@ pub enum MapError {
         /// Bytes to pin.
         bytes: u64,
     },
+    /// The kernel holds no more mappings for this process.
+    #[error("the kernel's limit of DMA mappings is reached")]
+    Entries,
     /// The kernel hides physical addresses from this process.
     #[error("physical addresses cannot be read")]
     NoPhysical,
@@ -56,6 +59,11 @@ impl MapError {
                 bytes.div_ceil(1024)
             )),
             Self::NoPhysical => Some("run as root (CAP_SYS_ADMIN) for no-IOMMU mode".into()),
+            Self::Entries => Some(
+                "use 1 GiB pages (rgen hugepages --help), or load vfio_iommu_type1 with a higher \
+                 dma_entry_limit"
+                    .into(),
+            ),
             Self::Scattered { .. } => Some("use 1 GiB pages: rgen hugepages --help".into()),
             Self::NoAddresses { .. } | Self::Kernel { .. } => None,
         }

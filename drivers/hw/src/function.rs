@@ -69,6 +69,37 @@ pub trait Function: Send + Sync + 'static {
     }
 }
 
+/// Offset of the command register (PCI 3.0 §6.2.2).
+pub const COMMAND: u16 = 0x04;
+
+/// Bits of the command register (PCI 3.0 §6.2.2).
+pub mod command {
+    /// I/O windows answer.
+    pub const IO: u16 = 1 << 0;
+    /// Memory windows answer.
+    pub const MEMORY: u16 = 1 << 1;
+    /// The device may start transfers: DMA, and message-signalled interrupts.
+    pub const MASTER: u16 = 1 << 2;
+    /// The device keeps off its interrupt line.
+    pub const INTX_OFF: u16 = 1 << 10;
+}
+
+/// Lets the device do DMA, or forbids it. A driver allows it once the device is reset, so that
+/// nothing it was told before its driver came is carried out; without it rings stay silent.
+///
+/// A device that is gone is left alone.
+pub fn set_bus_master<F: Function + ?Sized>(function: &F, on: bool) {
+    let was = function.config16(COMMAND);
+    let wanted = if on {
+        was | command::MASTER
+    } else {
+        was & !command::MASTER
+    };
+    if was != u16::MAX && was != wanted {
+        function.set_config16(COMMAND, wanted);
+    }
+}
+
 /// The capability walk that every PCI driver needs.
 ///
 /// Yields `(id, offset)` of each entry of the capability list. A list that loops or points

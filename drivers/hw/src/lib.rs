@@ -11,6 +11,7 @@ pub mod holders;
 pub mod mmio;
 pub mod pci;
 pub mod ring;
+pub mod vfio;
 
 pub use clock::Clock;
 pub use function::{BarError, Function};
