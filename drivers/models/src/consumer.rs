@@ -1,0 +1,1 @@
+//! The least a device can do.
