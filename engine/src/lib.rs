@@ -10,6 +10,8 @@
 
 pub mod field;
 pub mod frame;
+pub mod imix;
+pub mod load;
 pub mod profile;
 pub mod run;
 mod similar;

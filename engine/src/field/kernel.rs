@@ -7,7 +7,7 @@
 use hugemem::{BURST, Frame};
 
 use super::plan::{Plan, Put, Sum};
-use super::source::{Chain, Dice, Map, Source};
+use super::source::{Chain, Dice, Digit, Map, Source};
 use crate::frame::checksum::{finish, write_full};
 
 /// A program that is ready to run.
@@ -116,14 +116,23 @@ impl Counter {
     }
 
     #[inline]
-    fn next(&mut self) -> u32 {
-        let value = self.first.wrapping_add(self.at.wrapping_mul(self.step));
+    fn value(&self) -> u32 {
+        self.first.wrapping_add(self.at.wrapping_mul(self.step))
+    }
+
+    /// Steps; whether it came round.
+    #[inline]
+    fn advance(&mut self) -> bool {
         let at = self.at + self.jump;
-        self.at = if at >= self.places {
-            at - self.places
-        } else {
-            at
-        };
+        let round = at >= self.places;
+        self.at = if round { at - self.places } else { at };
+        round
+    }
+
+    #[inline]
+    fn next(&mut self) -> u32 {
+        let value = self.value();
+        self.advance();
         value
     }
 }
@@ -375,9 +384,12 @@ impl<'a> HeaderSum<'a> {
 pub(super) struct Tuple {
     ip: Counter,
     port: Counter,
-    /// Pairs in a round, and how many of it are left.
+    /// Pairs until it starts again; a core takes every `ip.jump`-th of them.
     limit: u64,
+    /// Frames until then, and the pair that the next round starts with.
     left: u64,
+    next_round: u64,
+    start: u64,
     ip_at: usize,
     port_at: usize,
     base: u64,
@@ -393,20 +405,22 @@ impl Tuple {
             return None;
         };
         let header = HeaderSum::of(plan)?;
+        let limit = chain.limit.unwrap_or(u64::MAX);
         let fits = is_address(ip)
             && (ip.slot, port.slot) == (first.slot, second.slot)
             && port.width == 2
             && port.is_whole()
             && !port.little_endian
             && plan.size.is_none()
-            && header.covers_just(vec![ip.offset, ip.offset + 2]);
-        // A core's share of a round that ends early is another one each time.
-        let simple = chain.jump == 1 && chain.start == 0
-            || chain.limit.is_none() && chain.jump <= first.last;
-        if !(fits && simple) {
+            && header.covers_just(vec![ip.offset, ip.offset + 2])
+            // The address comes round once a frame at most, and so does all of it.
+            && chain.jump <= first.last
+            && chain.jump <= limit
+            && (first.first, second.first) == (0, 0);
+        if !fits {
             return None;
         }
-        let alone = |digit: &super::source::Digit, put: &Put, jump| {
+        let alone = |digit: &Digit, put: &Put, jump| {
             let digits = Box::from([digit.clone()]);
             Counter::of(
                 &Chain {
@@ -419,33 +433,29 @@ impl Tuple {
                 low(put.add),
             )
         };
-        let limit = chain.limit.unwrap_or(u64::MAX);
-        Some(Self {
+        let mut tuple = Self {
             ip: alone(first, ip, chain.jump)?,
             port: alone(second, port, 1)?,
             limit,
-            left: limit,
+            left: 0,
+            next_round: 0,
+            start: chain.start % limit,
             ip_at: ip.offset,
             port_at: port.offset,
             base: header.base,
             checksum: header.checksum,
-        })
+        };
+        tuple.restart();
+        Some(tuple)
     }
 
     #[inline]
     fn run(&mut self, frames: &mut [Frame], prepare: impl Fn(&mut Frame)) {
         for frame in frames {
             prepare(frame);
-            let ip = self
-                .ip
-                .first
-                .wrapping_add(self.ip.at.wrapping_mul(self.ip.step));
-            let port = self
-                .port
-                .first
-                .wrapping_add(self.port.at.wrapping_mul(self.port.step));
+            let ip = self.ip.value();
+            let [.., high, low] = self.port.value().to_be_bytes();
             let bytes = frame.bytes_mut();
-            let [.., high, low] = port.to_be_bytes();
             bytes[self.ip_at..self.ip_at + 4].copy_from_slice(&ip.to_be_bytes());
             bytes[self.port_at..self.port_at + 2].copy_from_slice(&[high, low]);
             let checksum = finish(self.base + u64::from(ip));
@@ -456,23 +466,29 @@ impl Tuple {
 
     #[inline]
     fn advance(&mut self) {
-        let at = self.ip.at + self.ip.jump;
-        let wraps = at >= self.ip.places;
-        self.ip.at = if wraps { at - self.ip.places } else { at };
-        if wraps {
-            let at = self.port.at + 1;
-            self.port.at = if at == self.port.places { 0 } else { at };
+        if self.ip.advance() {
+            self.port.advance();
         }
         self.left -= 1;
         if self.left == 0 {
-            self.restart();
+            self.begin(self.next_round);
         }
     }
 
+    /// Starts a round with pair number `pair`.
+    #[cold]
+    fn begin(&mut self, pair: u64) {
+        let places = u64::from(self.ip.places);
+        self.ip.at = low(pair % places);
+        self.port.at = low(pair / places % u64::from(self.port.places));
+        let jump = u64::from(self.ip.jump);
+        self.left = (self.limit - pair).div_ceil(jump);
+        // Past the limit by less than a jump, which is at most the limit.
+        self.next_round = jump - 1 - (self.limit - pair - 1) % jump;
+    }
+
     fn restart(&mut self) {
-        self.ip.restart();
-        self.port.restart();
-        self.left = self.limit;
+        self.begin(self.start);
     }
 }
 

@@ -10,6 +10,7 @@ mod plan;
 mod program;
 mod render;
 mod rng;
+mod shape;
 mod source;
 mod writer;
 
