@@ -3,8 +3,10 @@
 //! - [`peer`]: a vhost-user device in this process, made of parts that others wrote.
 //! - [`liar`]: one that lies.
 //! - [`conformance`]: what every port must do, as named checks.
+//! - [`cable`]: two ports that are queues in memory, to try the checks on.
 #![forbid(unsafe_code)]
 
+pub mod cable;
 pub mod conformance;
 pub mod liar;
 pub mod peer;

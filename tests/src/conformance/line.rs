@@ -11,7 +11,7 @@ use port::{
 };
 
 /// How long frames may take to move on by even one.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]

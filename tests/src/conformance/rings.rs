@@ -279,7 +279,7 @@ fn send_mixed(
                 line.ends[0].queues.tx[0].counts()
             );
         }
-        let rest = line.transfer(0, &[], portion.len() - arrived.len())?;
+        let rest = line.transfer(0, &[], portion.len().saturating_sub(arrived.len()))?;
         arrived.extend(rest);
         same(&portion, &arrived)?;
         done += portion.len();
