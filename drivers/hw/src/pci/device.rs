@@ -163,8 +163,6 @@ impl Pci {
         let id = |file: &str| hex16(&dir.join(file));
         let physfn = link_name(&dir.join("physfn")).and_then(|name| name.parse().ok());
         let group = link_name(&dir.join("iommu_group")).and_then(|name| name.parse().ok());
-        let mut netdevs: Vec<String> = names(&dir.join("net")).collect();
-        netdevs.sort_unstable();
         Ok(Device {
             bdf,
             vendor_id: id("vendor").ok_or_else(absent)?,
@@ -184,7 +182,7 @@ impl Pci {
             no_iommu: text(&dir.join("iommu_group/name")).is_some_and(|n| n == "vfio-noiommu"),
             // The kernel says -1 for "unknown".
             node: text(&dir.join("numa_node")).and_then(|node| node.parse().ok()),
-            netdevs,
+            netdevs: netdevs(&dir),
             link: link(&dir),
             physfn,
             virtfns: virtfns(&dir),
@@ -192,6 +190,23 @@ impl Pci {
             vfio_device: names(&dir.join("vfio-dev")).find(|name| name.starts_with("vfio")),
         })
     }
+}
+
+/// The network interfaces of the device at `dir`, by name: its own, and those of devices that its
+/// driver made of it, as `virtio-pci` makes a `virtio2` with the interface below.
+fn netdevs(dir: &Path) -> Vec<String> {
+    let children = names(dir).map(|name| dir.join(name));
+    let is_folder = |child: &std::path::PathBuf| {
+        // Links lead to other devices: the bus's, the IOMMU's, functions of the same device.
+        child.symlink_metadata().is_ok_and(|found| found.is_dir())
+    };
+    let below = children.filter(is_folder).map(|child| child.join("net"));
+    let mut found: Vec<String> = below
+        .chain([dir.join("net")])
+        .flat_map(|net| names(&net))
+        .collect();
+    found.sort_unstable();
+    found
 }
 
 /// The virtual functions, by number: links `virtfn0`, `virtfn1`, …
@@ -287,5 +302,26 @@ impl ConfigFile {
         let mut bytes = [0; N];
         self.0.read_exact_at(&mut bytes, offset.into())?;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn interfaces_of_devices_below_the_function_are_its_own() {
+        let root = std::env::temp_dir().join(format!("rgen-netdevs-{}", std::process::id()));
+        let device = root.join("device");
+        for folder in [
+            "device/net/eth1",
+            "device/virtio2/net/eth0",
+            "other/net/eth9",
+        ] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("other"), device.join("virtfn0")).unwrap();
+        assert_eq!(netdevs(&device), ["eth0", "eth1"]);
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }
