@@ -480,7 +480,10 @@ fn ready(child: &mut Child, output: &Output) -> Result<(), PeerError> {
 fn tail(output: &Output) -> String {
     let mut text = output.tail(40);
     if text.contains("Cannot get hugepage information") || text.contains("Cannot reserve memory") {
-        let _ = write!(text, "\n(2 MiB pages are missing: rgen hugepages --reserve 512)");
+        let _ = write!(
+            text,
+            "\n(2 MiB pages are missing: rgen hugepages --reserve 512)"
+        );
     }
     text
 }
