@@ -102,10 +102,11 @@ impl<T: DmaWord> Dma<T> {
     /// They do not lie inside these ones, or not on their boundary.
     #[must_use]
     pub fn view<U: DmaWord>(&self, at: usize, count: usize) -> Dma<U> {
-        assert!(
-            at + count * size_of::<U>() <= self.len() * size_of::<T>(),
-            "a view lies inside"
-        );
+        let end = count
+            .checked_mul(size_of::<U>())
+            .and_then(|bytes| bytes.checked_add(at));
+        let inside = end.is_some_and(|end| end <= self.len() * size_of::<T>());
+        assert!(inside, "a view lies inside");
         Dma::new(Arc::clone(&self.memory), self.offset + at, count)
     }
 }

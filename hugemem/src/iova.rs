@@ -64,7 +64,7 @@ impl IovaRange {
         last: u64::MAX,
     };
 
-    fn holds(self, first: u64, last: u64) -> bool {
+    pub(crate) fn holds(self, first: u64, last: u64) -> bool {
         self.first <= first && last <= self.last
     }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::dma::{Dma, DmaWord};
 use crate::iova::{Claim, Iova, IovaRange};
-use crate::page::{PageSize, Pages, survey};
+use crate::page::{PageSize, Pages, promised, survey};
 use crate::region::{Region, RegionError};
-use crate::space::{Addressing, Area, DmaSpace, MapError};
+use crate::space::{Addressing, Area, DmaSpace, MapError, PageMap, physical_pages};
 
 /// Why a run's memory could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -133,18 +133,29 @@ impl Memory {
     /// Pages are missing (the error says how many of which size, and how to reserve them), or a
     /// space cannot map them.
     pub fn new(request: &MemoryRequest) -> Result<Self, MemoryError> {
-        let region = get_region(request)?;
-        let layout = Layout::plan(&region, &request.spaces)?;
+        Self::build(request, Path::new("/sys"), &crate::space::page_entry)
+    }
+
+    /// As [`Memory::new`], with the kernel's tables from elsewhere.
+    fn build(
+        request: &MemoryRequest,
+        sys: &Path,
+        page_map: &PageMap<'_>,
+    ) -> Result<Self, MemoryError> {
+        let region = get_region(request, sys)?;
+        let spaces = distinct(&request.spaces);
+        let layout = Layout::plan(&region, &spaces, page_map)?;
+        // Mappings that were made go again when one of the next is refused.
         let mut mappings = Vec::new();
         let areas = layout.areas(&region);
-        for space in &request.spaces {
+        for space in spaces {
             if areas.len() > space.area_limit() {
                 return Err(MapError::Scattered { areas: areas.len() }.into());
             }
             for area in &areas {
                 space.map(area)?;
                 let mapping = Mapping {
-                    space: Arc::clone(space),
+                    space: Arc::clone(&space),
                     iova: area.iova,
                     len: area.len,
                 };
@@ -188,7 +199,7 @@ impl Memory {
     /// # Errors
     /// The run's memory is used up.
     pub fn carve<T: DmaWord>(&self, count: usize, align: usize) -> Result<Dma<T>, MemoryError> {
-        let bytes = count * size_of::<T>();
+        let bytes = count.saturating_mul(size_of::<T>());
         let offset = self.take(bytes, align.max(align_of::<T>()))?;
         Ok(Dma::new(Arc::clone(&self.0), offset, count))
     }
@@ -196,21 +207,35 @@ impl Memory {
     /// Takes `bytes` off the region. On the bus they are one stretch: physical pages are joined
     /// only where they are neighbours.
     pub(crate) fn take(&self, bytes: usize, align: usize) -> Result<usize, MemoryError> {
+        let offsets = self.take_many(1, bytes, align)?;
+        Ok(offsets[0])
+    }
+
+    /// Takes `count` stretches of `bytes` each, or none at all.
+    pub(crate) fn take_many(
+        &self,
+        count: usize,
+        bytes: usize,
+        align: usize,
+    ) -> Result<Vec<usize>, MemoryError> {
         let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut offset = used.next_multiple_of(align);
-        while let Some(next) = self
-            .0
-            .layout
-            .seam(offset..offset + bytes, self.0.region.page())
-        {
-            offset = next.next_multiple_of(align);
+        let full = || MemoryError::Full {
+            bytes: bytes.saturating_mul(count),
+            left: self.0.region.len() - *used,
+        };
+        // Without this, a count beyond all memory would be allocated before it is refused.
+        if bytes.saturating_mul(count) > self.0.region.len() {
+            return Err(full());
         }
-        let left = self.0.region.len() - *used;
-        if offset + bytes > self.0.region.len() {
-            return Err(MemoryError::Full { bytes, left });
+        let mut offsets = Vec::with_capacity(count);
+        let mut end = *used;
+        for _ in 0..count {
+            let offset = self.0.place(end, bytes, align).ok_or_else(full)?;
+            offsets.push(offset);
+            end = offset + bytes;
         }
-        *used = offset + bytes;
-        Ok(offset)
+        *used = end;
+        Ok(offsets)
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
@@ -235,17 +260,47 @@ impl Inner {
     pub(crate) fn iova(&self, offset: usize) -> Iova {
         self.layout.iova(offset, self.region.page())
     }
+
+    /// The first place from `from` on, on an `align` boundary, where `bytes` lie in one stretch.
+    fn place(&self, from: usize, bytes: usize, align: usize) -> Option<usize> {
+        let mut offset = from.checked_next_multiple_of(align)?;
+        loop {
+            let end = offset.checked_add(bytes)?;
+            if end > self.region.len() {
+                return None;
+            }
+            match self.layout.seam(offset..end, self.region.page()) {
+                Some(next) => offset = next.checked_next_multiple_of(align)?,
+                None => return Some(offset),
+            }
+        }
+    }
 }
 
 impl Layout {
-    fn plan(region: &Region, spaces: &[Arc<dyn DmaSpace>]) -> Result<Self, MapError> {
-        if spaces
+    fn plan(
+        region: &Region,
+        spaces: &[Arc<dyn DmaSpace>],
+        page_map: &PageMap<'_>,
+    ) -> Result<Self, MapError> {
+        let (physical, translated): (Vec<_>, Vec<_>) = spaces
             .iter()
-            .any(|space| space.addressing() == Addressing::Physical)
-        {
-            return crate::space::physical_pages(region).map(Self::Physical);
+            .partition(|space| space.addressing() == Addressing::Physical);
+        let windows: Vec<Vec<IovaRange>> = translated.iter().map(|space| space.windows()).collect();
+        if !physical.is_empty() {
+            let layout = Self::Physical(physical_pages(region, page_map)?);
+            let reachable = layout.areas(region).iter().all(|area| {
+                let last = area.iova.get().saturating_add(area.len - 1);
+                windows.iter().all(|list| {
+                    list.iter()
+                        .any(|window| window.holds(area.iova.get(), last))
+                })
+            });
+            let bytes = region.len() as u64;
+            return reachable
+                .then_some(layout)
+                .ok_or(MapError::NoAddresses { bytes });
         }
-        let windows: Vec<Vec<IovaRange>> = spaces.iter().map(|space| space.windows()).collect();
         let len = region.len() as u64;
         // On a boundary of the largest page, so that the IOMMU can use large entries too.
         let align = PageSize::Huge1G.bytes() as u64;
@@ -290,19 +345,37 @@ impl Layout {
             Self::Flat(claim) => vec![area(claim.first(), 0, region.len() as u64)],
             Self::Physical(pages) => {
                 let size = region.page().bytes() as u64;
-                let starts = (0..).map(|n| n * size);
-                pages
-                    .iter()
-                    .zip(starts)
-                    .map(|(&page, offset)| area(page, offset, size))
-                    .collect()
+                let mut areas: Vec<Area<'a>> = Vec::new();
+                for (offset, &page) in (0..).step_by(region.page().bytes()).zip(pages) {
+                    match areas.last_mut() {
+                        // Neighbours on the bus need one entry together.
+                        Some(last) if last.iova.get() + last.len == page => last.len += size,
+                        _ => areas.push(area(page, offset, size)),
+                    }
+                }
+                areas
             }
         }
     }
 }
 
+/// The spaces, each once: ports of one container share theirs, and the kernel refuses to map
+/// memory there twice.
+fn distinct(spaces: &[Arc<dyn DmaSpace>]) -> Vec<Arc<dyn DmaSpace>> {
+    let mut found: Vec<Arc<dyn DmaSpace>> = Vec::new();
+    for space in spaces {
+        // Addresses of the objects alone: the same type may have two tables of methods.
+        let same =
+            |other: &Arc<dyn DmaSpace>| std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(space));
+        if !found.iter().any(same) {
+            found.push(Arc::clone(space));
+        }
+    }
+    found
+}
+
 /// A region of the best page size that the request allows.
-fn get_region(request: &MemoryRequest) -> Result<Region, MemoryError> {
+fn get_region(request: &MemoryRequest, sys: &Path) -> Result<Region, MemoryError> {
     let sizes: &[PageSize] = match request.pages {
         Pages::Only(PageSize::Base4K) => &[PageSize::Base4K],
         Pages::Only(PageSize::Huge2M) => &[PageSize::Huge2M],
@@ -318,19 +391,21 @@ fn get_region(request: &MemoryRequest) -> Result<Region, MemoryError> {
         }
     }
     let (size, error) = failure.expect("every list of sizes has at least one");
-    Err(shortage(request, size).unwrap_or(MemoryError::Region(error)))
+    Err(shortage(request, size, sys).unwrap_or(MemoryError::Region(error)))
 }
 
 /// The shortage in numbers, where the kernel's own counts show one.
-fn shortage(request: &MemoryRequest, size: PageSize) -> Option<MemoryError> {
+fn shortage(request: &MemoryRequest, size: PageSize, sys: &Path) -> Option<MemoryError> {
     size.sysfs_name()?;
     let needed = request.bytes.max(1).div_ceil(size.bytes()) as u64;
-    let here = survey(Path::new("/sys"))
+    let here = survey(sys)
         .into_iter()
         .filter(|count| count.size == size)
         .filter(|count| request.node.is_none_or(|node| node == count.node));
     let (free, total) = here.fold((0, 0), |(f, t), count| (f + count.free, t + count.total));
-    let missing = needed.saturating_sub(free);
+    // Pages that another process has mapped and not touched yet still count as free.
+    let promised = promised(sys, size);
+    let missing = needed.saturating_sub(u64::saturating_sub(free, promised));
     (missing > 0).then_some(MemoryError::Short {
         needed,
         missing,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A size of page that memory can be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,22 +73,20 @@ pub struct PageCount {
     pub surplus: u64,
 }
 
-/// Hugepages of every size on every NUMA node, as the kernel reports them; `root` is `/sys`.
+/// Hugepages of every size on every NUMA node, as the kernel reports them; `root` is `/sys`. A
+/// kernel without NUMA has one node, 0.
 #[must_use]
 pub fn survey(root: &Path) -> Vec<PageCount> {
-    let nodes = root.join("devices/system/node");
+    let nodes = numbered(&root.join("devices/system/node"), "node");
+    let places: Vec<(u32, Option<u32>)> = if nodes.is_empty() {
+        vec![(0, None)]
+    } else {
+        nodes.into_iter().map(|node| (node, Some(node))).collect()
+    };
     let mut found = Vec::new();
-    for node in numbered(&nodes, "node") {
+    for (node, place) in places {
         for size in [PageSize::Huge2M, PageSize::Huge1G] {
-            let Some(name) = size.sysfs_name() else {
-                continue;
-            };
-            let dir = nodes.join(format!("node{node}/hugepages")).join(name);
-            let count = |file: &str| {
-                fs::read_to_string(dir.join(file))
-                    .ok()
-                    .and_then(|text| text.trim().parse().ok())
-            };
+            let count = |file: &str| number(&directory(root, size, place)?.join(file));
             if let (Some(total), Some(free)) = (count("nr_hugepages"), count("free_hugepages")) {
                 let surplus = count("surplus_hugepages").unwrap_or(0);
                 found.push(PageCount {
@@ -102,6 +100,27 @@ pub fn survey(root: &Path) -> Vec<PageCount> {
         }
     }
     found
+}
+
+/// Free pages that are promised to mappings which have not touched them yet, on all nodes.
+pub(crate) fn promised(root: &Path, size: PageSize) -> u64 {
+    directory(root, size, None)
+        .and_then(|dir| number(&dir.join("resv_hugepages")))
+        .unwrap_or(0)
+}
+
+/// Where sysfs keeps the counts of pages of `size`, of one node or of the whole machine.
+pub(crate) fn directory(root: &Path, size: PageSize, node: Option<u32>) -> Option<PathBuf> {
+    let base = match node {
+        Some(node) => root.join(format!("devices/system/node/node{node}")),
+        None => root.join("kernel/mm"),
+    };
+    Some(base.join("hugepages").join(size.sysfs_name()?))
+}
+
+/// The number in a file.
+pub(crate) fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// The numbers N of entries named `prefixN`, in order.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crossbeam::queue::ArrayQueue;
@@ -50,10 +51,12 @@ pub struct Leaked {
 ///
 /// The buffers lie an odd number of cache lines apart, so that a ring of them spreads over all
 /// sets of a cache instead of two.
-#[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
 struct Shared {
+    /// How many [`Pool`]s there are of it. Its last one goes under the table's lock, so that
+    /// either that one or the last frame to come home sees that the pool is over.
+    handles: AtomicUsize,
     id: u16,
     total: usize,
     capacity: usize,
@@ -85,10 +88,7 @@ impl Pool {
     pub fn new(memory: &Memory, frames: usize, capacity: usize) -> Result<Self, PoolError> {
         let held = u16::try_from(capacity).map_err(|_| PoolError::TooLarge { capacity })?;
         let stride = Self::stride(capacity);
-        let mut offsets = Vec::with_capacity(frames);
-        for _ in 0..frames {
-            offsets.push(memory.take(stride, LINE)?);
-        }
+        let offsets = memory.take_many(frames, stride, LINE)?;
         let home = ArrayQueue::new(frames.max(1));
         let mut table = POOL_TABLE.write().unwrap_or_else(PoisonError::into_inner);
         let id = free_number(&mut table)?;
@@ -107,6 +107,7 @@ impl Pool {
         }
         let memory = Arc::clone(memory.inner());
         let shared = Arc::new(Shared {
+            handles: AtomicUsize::new(1),
             id,
             total: frames,
             capacity,
@@ -145,6 +146,16 @@ impl Pool {
     pub fn give(&self, frame: Frame) {
         assert_eq!(frame.pool(), self.0.id, "a frame goes home to its own pool");
         self.0.keep(frame);
+    }
+
+    /// Gives every frame of `burst` back.
+    ///
+    /// # Panics
+    /// One is another pool's.
+    pub fn give_burst(&self, burst: &mut Burst) {
+        while let Some(frame) = burst.pop() {
+            self.give(frame);
+        }
     }
 
     /// Frames in the pool, home or not.
@@ -194,23 +205,38 @@ impl Shared {
     }
 }
 
-impl Drop for Pool {
-    /// The last handle takes the pool off the table, unless frames are still out.
-    fn drop(&mut self) {
-        let mut table = POOL_TABLE.write().unwrap_or_else(PoisonError::into_inner);
-        // One handle is this one, the other is the table's.
-        let last = Arc::strong_count(&self.0) == 2;
-        if last && self.free() == self.total() {
-            retire(table[usize::from(self.0.id)].take());
+impl Shared {
+    /// True once nobody can take a frame any more and none is out.
+    fn is_over(&self) -> bool {
+        self.handles.load(Ordering::Acquire) == 0 && self.home.len() == self.total
+    }
+
+    /// Lets the frames go for good: their memory is about to be freed.
+    fn retire(&self) {
+        while let Some(frame) = self.home.pop() {
+            mem::forget(frame);
         }
     }
 }
 
-/// Lets a pool's frames go for good: their memory is about to be freed.
-fn retire(shared: Option<Arc<Shared>>) {
-    let Some(shared) = shared else { return };
-    while let Some(frame) = shared.home.pop() {
-        mem::forget(frame);
+impl Clone for Pool {
+    fn clone(&self) -> Self {
+        self.0.handles.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Pool {
+    /// The last handle takes the pool off the table, unless frames are still out.
+    fn drop(&mut self) {
+        let mut table = POOL_TABLE.write().unwrap_or_else(PoisonError::into_inner);
+        let last = self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && self.0.is_over() {
+            let over = table[usize::from(self.0.id)].take();
+            // Freeing memory unmaps it from devices; nobody else has to wait for that.
+            drop(table);
+            over.iter().for_each(|shared| shared.retire());
+        }
     }
 }
 
@@ -223,18 +249,15 @@ pub(crate) fn bring_home(frame: &mut Frame) {
         return;
     };
     shared.keep(frame.reborn());
-    // The table's is the only handle left: this may have been the frame it waited for.
-    let orphaned = Arc::strong_count(shared) == 1 && shared.home.len() == shared.total;
+    // This may have been the frame that the pool waited for. Two threads may both think so, and
+    // the number may even be another pool's by then, so the next lock asks again.
+    let over = shared.is_over();
     drop(table);
-    if orphaned {
+    if over {
         let mut table = POOL_TABLE.write().unwrap_or_else(PoisonError::into_inner);
-        let entry = &mut table[id];
-        let still = entry.as_ref().is_some_and(|shared| {
-            Arc::strong_count(shared) == 1 && shared.home.len() == shared.total
-        });
-        if still {
-            retire(entry.take());
-        }
+        let over = table[id].take_if(|shared| shared.is_over());
+        drop(table);
+        over.iter().for_each(|shared| shared.retire());
     }
 }
 

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -63,16 +64,19 @@ impl Region {
     /// # Errors
     /// The kernel has no such pages, or not enough of them.
     pub fn new(len: usize, page: PageSize, node: Option<u32>) -> Result<Self, RegionError> {
-        let len = len.max(1).next_multiple_of(page.bytes());
-        let pages = len / page.bytes();
+        let pages = len.max(1).div_ceil(page.bytes());
         let file = Self::open(page).map_err(|source| RegionError::File { size: page, source })?;
         let short = |source: io::Error| RegionError::Pages {
             pages,
             size: page,
             source,
         };
+        let len = pages
+            .checked_mul(page.bytes())
+            .ok_or_else(|| short(too_large()))?;
         nix::unistd::ftruncate(&file, i64::try_from(len).map_err(|_| short(too_large()))?)
             .map_err(|errno| short(errno.into()))?;
+        seal(&file);
         let base = Self::map(&file, len).map_err(short)?;
         let region = Self {
             base,
@@ -90,6 +94,7 @@ impl Region {
     fn open(page: PageSize) -> io::Result<OwnedFd> {
         const NAME: &CStr = c"rgen";
         let flags = MFdFlags::MFD_CLOEXEC
+            | MFdFlags::MFD_ALLOW_SEALING
             | match page {
                 PageSize::Base4K => MFdFlags::empty(),
                 PageSize::Huge2M => MFdFlags::MFD_HUGETLB | MFdFlags::MFD_HUGE_2MB,
@@ -106,24 +111,33 @@ impl Region {
         Ok(base.cast())
     }
 
-    /// Prefers `node` for pages that are not there yet. A kernel without NUMA refuses, and then
-    /// there is nothing to prefer.
+    /// Takes pages that are not there yet from `node`: hugepages from nowhere else, as one from
+    /// another node would halve the rate and say nothing; small ones if there are any. A kernel
+    /// without NUMA, or a node without memory, refuses, and then there is nothing to choose.
     fn bind(&self, node: u32) {
         const MPOL_PREFERRED: libc::c_int = 1;
-        if node >= 64 {
+        const MPOL_BIND: libc::c_int = 2;
+        const NODES: usize = 1024;
+        let mut mask = [0u64; NODES / 64];
+        let Some(word) = mask.get_mut(node as usize / 64) else {
             return;
-        }
-        let mask: u64 = 1 << node;
-        // SAFETY: the range is our own mapping; the kernel reads one word of mask, which lives
-        // across the call.
+        };
+        *word = 1 << (node % 64);
+        let mode = if self.page == PageSize::Base4K {
+            MPOL_PREFERRED
+        } else {
+            MPOL_BIND
+        };
+        // SAFETY: the range is our own mapping; the kernel reads `NODES` bits of mask, which
+        // live across the call (it takes one off the number that it is given).
         let _ = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
                 self.base.as_ptr(),
                 self.len,
-                MPOL_PREFERRED,
-                &raw const mask,
-                65usize,
+                mode,
+                mask.as_ptr(),
+                NODES + 1,
                 0usize,
             )
         };
@@ -140,10 +154,15 @@ impl Region {
             )
         };
         if done == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
+            return Ok(());
         }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINVAL) {
+            return Err(error);
+        }
+        // Before Linux 5.14: the file takes its pages instead, and faulting them in is left.
+        let len = i64::try_from(self.len).map_err(|_| too_large())?;
+        Ok(fallocate(&self.file, FallocateFlags::empty(), 0, len)?)
     }
 
     /// Bytes in the region.
@@ -187,6 +206,13 @@ impl Drop for Region {
         // region's owner, so none is left.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
     }
+}
+
+/// Nobody who is given the file can shorten it, which would turn our next access into a signal.
+/// A kernel that cannot promise that (hugepages before Linux 4.16) is not asked again.
+fn seal(file: &OwnedFd) {
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    let _ = fcntl(file, FcntlArg::F_ADD_SEALS(seals));
 }
 
 fn too_large() -> io::Error {

@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 
 use crate::iova::{Iova, IovaRange};
+use crate::page::PageSize;
 use crate::region::Region;
 
 /// Why memory could not be mapped for a device.
@@ -33,6 +34,9 @@ pub enum MapError {
     /// The kernel holds no more mappings for this process.
     #[error("the kernel's limit of DMA mappings is reached")]
     Entries,
+    /// Without an IOMMU, memory must stay where it is, and small pages don't.
+    #[error("4 KiB pages may move under a device that has no IOMMU")]
+    Movable,
     /// The kernel hides physical addresses from this process.
     #[error("physical addresses cannot be read")]
     NoPhysical,
@@ -58,6 +62,7 @@ impl MapError {
                 "raise the limit: ulimit -l {} (KiB), or LimitMEMLOCK= in the unit",
                 bytes.div_ceil(1024)
             )),
+            Self::Movable => Some("reserve hugepages: rgen hugepages --help".into()),
             Self::NoPhysical => Some("run as root (CAP_SYS_ADMIN) for no-IOMMU mode".into()),
             Self::Entries => Some(
                 "use 1 GiB pages (rgen hugepages --help), or load vfio_iommu_type1 with a higher \
@@ -119,23 +124,35 @@ pub trait DmaSpace: Send + Sync {
     fn unmap(&self, iova: Iova, len: u64);
 }
 
+/// Reads the kernel's page map: the entry of the 4 KiB page of that number.
+pub(crate) type PageMap<'a> = dyn Fn(u64) -> io::Result<u64> + 'a;
+
+/// Size of the pages that the page map counts in.
+const SMALL: u64 = 4096;
+
+/// An entry of this process's page map.
+pub(crate) fn page_entry(page: u64) -> io::Result<u64> {
+    let mut entry = [0; 8];
+    File::open("/proc/self/pagemap")?.read_exact_at(&mut entry, page * 8)?;
+    Ok(u64::from_le_bytes(entry))
+}
+
 /// The physical address of each page of `region`, from the kernel's page map.
 ///
 /// Each entry is 8 bytes for 4 KiB: bit 63 present, bits 54:0 the frame number, which reads as
-/// zero without `CAP_SYS_ADMIN` (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
-pub(crate) fn physical_pages(region: &Region) -> Result<Vec<u64>, MapError> {
+/// zero without `CAP_SYS_ADMIN` (Linux, `Documentation/admin-guide/mm/pagemap.rst`). Only
+/// hugepages stay where they are; the kernel moves small ones about.
+pub(crate) fn physical_pages(region: &Region, map: &PageMap<'_>) -> Result<Vec<u64>, MapError> {
     const PRESENT: u64 = 1 << 63;
     const NUMBER: u64 = (1 << 55) - 1;
-    const SMALL: u64 = 4096;
-    let map = File::open("/proc/self/pagemap").map_err(|_| MapError::NoPhysical)?;
+    if region.page() == PageSize::Base4K {
+        return Err(MapError::Movable);
+    }
     (0..region.len())
         .step_by(region.page().bytes())
         .map(|offset| {
-            let mut entry = [0; 8];
             let page = (region.address() + offset as u64) / SMALL;
-            map.read_exact_at(&mut entry, page * 8)
-                .map_err(|_| MapError::NoPhysical)?;
-            let entry = u64::from_le_bytes(entry);
+            let entry = map(page).map_err(|_| MapError::NoPhysical)?;
             let number = entry & NUMBER;
             if entry & PRESENT == 0 || number == 0 {
                 return Err(MapError::NoPhysical);
