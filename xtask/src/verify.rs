@@ -245,10 +245,11 @@ impl Counts {
     fn read(lines: &[String]) -> Self {
         let mut counts = Self::default();
         for line in lines {
-            let line = line.trim_start();
-            let list = if let Some((_, list)) = line.split_once("test result: ") {
+            // Only at the line's start: nextest shows, indented, what a failed test's own
+            // runner said.
+            let list = if let Some(list) = line.strip_prefix("test result: ") {
                 list.split_once(". ").map_or("", |(_, list)| list)
-            } else if line.starts_with("Summary [") {
+            } else if line.trim_start().starts_with("Summary [") {
                 line.split_once(" run: ").map_or("", |(_, list)| list)
             } else {
                 continue;
@@ -307,6 +308,7 @@ mod test {
     fn nextests_summary_is_counted_with_what_timed_out() {
         let counts = read(
             "        PASS [   0.004s] rig a\n\
+             \x20   test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured\n\
              \x20    Summary [   9.163s] 12 tests run: 8 passed (1 slow, 1 flaky), 2 failed, \
              1 timed out, 1 exec failed, 3 skipped\n",
         );
