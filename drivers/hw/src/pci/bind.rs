@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::{Bdf, Device, Pci, PciError, Use};
+use crate::vfio::Support;
 
 /// The kernel's driver that gives a device to a process.
 const VFIO_PCI: &str = "vfio-pci";
@@ -37,6 +38,12 @@ pub enum BindError {
     NoDriver {
         /// The driver.
         driver: String,
+    },
+    /// No IOMMU translates for it, and VFIO without one is off: `vfio-pci` would refuse it.
+    #[error("{bdf} has no IOMMU group")]
+    NoIommu {
+        /// The device.
+        bdf: Bdf,
     },
     /// This user may not.
     #[error("{bdf}: no permission to write {}", file.display())]
@@ -80,6 +87,7 @@ impl BindError {
                 Some(cures.join("; "))
             }
             Self::NoDriver { driver } => Some(format!("load it: modprobe {driver}")),
+            Self::NoIommu { bdf } => Some(no_iommu_remedy(*bdf)),
             Self::Denied { .. } => Some("run as root: sudo rgen …".into()),
             Self::Elsewhere { wanted, .. } => {
                 Some(format!("see what {wanted} said of it: dmesg | tail"))
@@ -87,6 +95,15 @@ impl BindError {
             Self::Unknown { .. } | Self::Kernel { .. } => None,
         }
     }
+}
+
+/// How to get an IOMMU, or to do without.
+pub(crate) fn no_iommu_remedy(bdf: Bdf) -> String {
+    format!(
+        "turn the IOMMU on (VT-d or AMD-Vi in the firmware, intel_iommu=on on the kernel's \
+         command line); or, without protection: echo 1 > \
+         /sys/module/vfio/parameters/enable_unsafe_noiommu_mode; then rgen bind {bdf}"
+    )
 }
 
 fn join(uses: &[Use]) -> String {
@@ -121,6 +138,9 @@ impl Pci {
         }
         self.refuse_used(&device)?;
         self.need_driver(VFIO_PCI)?;
+        if device.iommu_group.is_none() && Support::gather(self.root()).no_iommu != Some(true) {
+            return Err(BindError::NoIommu { bdf });
+        }
         let before = device.driver.clone();
         if let Err(error) = self.move_to(&device, VFIO_PCI) {
             // Better with its old driver than with none.

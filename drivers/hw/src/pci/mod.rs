@@ -14,7 +14,13 @@ mod mtu;
 mod sriov;
 mod usage;
 
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod test;
+
 pub use bdf::{Bdf, NotBdf};
+pub(crate) use bind::no_iommu_remedy;
 pub use bind::{BindError, Binding};
 pub use device::{ConfigFile, Device, PciError, PcieLink};
 pub use mtu::{MtuError, RaisedMtu};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::holders::Holder;
-use crate::pci::{Bdf, PciError};
+use crate::pci::{Bdf, PciError, no_iommu_remedy};
 
 /// Why a device could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -112,11 +112,7 @@ impl OpenError {
         Some(match self {
             Self::Pci(error) => return error.remedy(),
             Self::Bound { bdf, .. } => format!("rgen bind {bdf}"),
-            Self::NoIommu { bdf } => format!(
-                "turn the IOMMU on (VT-d or AMD-Vi in the firmware, intel_iommu=on on the kernel's \
-                 command line); or, without protection: echo 1 > \
-                 /sys/module/vfio/parameters/enable_unsafe_noiommu_mode; then rgen bind {bdf}"
-            ),
+            Self::NoIommu { bdf } => no_iommu_remedy(*bdf),
             Self::NoVfio { .. } => "load it: modprobe vfio-pci".into(),
             Self::Denied { path } => format!("run as root, or: chown $USER {}", path.display()),
             Self::RawIo { .. } => "run as root".into(),
