@@ -63,7 +63,10 @@ pub enum OpenError {
         /// Drivers that there are.
         known: &'static str,
     },
-    /// More than two ends, or the same one twice.
+    /// The driver could not open the device.
+    #[error(transparent)]
+    Virtio(#[from] virtio::OpenError),
+    /// The same end twice.
     #[error("'{text}': this end of the simulated wire is taken already")]
     EndTaken {
         /// The string.
@@ -83,6 +86,7 @@ impl OpenError {
             Self::UnknownOption { .. } | Self::BadValue { .. } => "port-option",
             Self::NoSuchDriver { .. } => "port-driver",
             Self::EndTaken { .. } => "port-taken",
+            Self::Virtio(_) => "port-open",
         }
     }
 
@@ -90,6 +94,7 @@ impl OpenError {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
+            Self::Virtio(error) => return error.remedy(),
             Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),
             Self::NoSuchEnd { .. } => "write sim:virtio/0 or sim:virtio/1".into(),
             Self::EmptyOption { .. } => "options look like: queues=2,packed=on".into(),

@@ -12,13 +12,17 @@
 
 mod error;
 mod null;
+mod options;
+mod sim;
 mod spec;
+mod vhost;
 
 pub use error::OpenError;
 
 use port::Port;
 
 use crate::null::Null;
+use crate::options::Options as Given;
 use crate::spec::{Place, Spec};
 
 /// How ports are opened.
@@ -26,6 +30,9 @@ use crate::spec::{Place, Spec};
 pub struct Options {
     /// The core that a simulated device's thread runs on; any if none.
     pub model_core: Option<usize>,
+    /// Threads of the caller's that are busy all the time: with too few cores for them and the
+    /// simulated devices, all of them yield when idle.
+    pub busy_threads: usize,
 }
 
 /// Opens the ports that `texts` name, in that order: all of them, or none.
@@ -33,19 +40,27 @@ pub struct Options {
 /// # Errors
 /// One of them is no port string, or cannot be opened; the error says which, why, and what
 /// would help.
-pub fn open(texts: &[&str], _options: &Options) -> Result<Vec<Box<dyn Port>>, OpenError> {
+pub fn open(texts: &[&str], options: &Options) -> Result<Vec<Box<dyn Port>>, OpenError> {
     let specs = texts
         .iter()
         .map(|text| Spec::parse(text))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut ports: Vec<Box<dyn Port>> = Vec::with_capacity(specs.len());
-    for spec in specs {
+    let mut ports: Vec<sim::Placed> = sim::open(&specs, options)?;
+    for (place, spec) in specs.iter().enumerate() {
         match &spec.place {
-            Place::Null => ports.push(Box::new(Null::new(&spec.text))),
-            Place::Sim { .. } | Place::VhostUser { .. } | Place::Pci { .. } => {
-                return Err(OpenError::NotYet { text: spec.text });
+            Place::Sim { .. } => {}
+            Place::Null => {
+                Given::of(spec).done("none")?;
+                ports.push((place, Box::new(Null::new(&spec.text))));
+            }
+            Place::VhostUser { path } => ports.push((place, vhost::open(spec, path)?)),
+            Place::Pci { .. } => {
+                return Err(OpenError::NotYet {
+                    text: spec.text.clone(),
+                });
             }
         }
     }
-    Ok(ports)
+    ports.sort_by_key(|(place, _)| *place);
+    Ok(ports.into_iter().map(|(_, port)| port).collect())
 }

@@ -1,0 +1,208 @@
+//! The options behind a port string: taken one by one, so that what is left is unknown.
+
+use std::time::Duration;
+
+use crate::OpenError;
+use crate::spec::Spec;
+use virtio::Choice;
+
+/// A port string's options while they are taken.
+pub(crate) struct Options<'a> {
+    spec: &'a Spec,
+    left: Vec<&'a (String, String)>,
+}
+
+impl<'a> Options<'a> {
+    pub(crate) fn of(spec: &'a Spec) -> Self {
+        Self {
+            spec,
+            left: spec.options.iter().collect(),
+        }
+    }
+
+    /// The value of `key`, the last one where it is given twice.
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        let value = self
+            .left
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, v)| v.as_str());
+        self.left.retain(|(name, _)| name != key);
+        value
+    }
+
+    fn parsed<T>(
+        &mut self,
+        key: &str,
+        allowed: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, OpenError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        parse(value).map(Some).ok_or_else(|| OpenError::BadValue {
+            text: self.spec.text.clone(),
+            option: key.to_owned(),
+            value: value.to_owned(),
+            allowed,
+        })
+    }
+
+    /// `on`, `off` or `auto`.
+    pub(crate) fn choice(&mut self, key: &str) -> Result<Option<Choice>, OpenError> {
+        self.parsed(key, "on, off or auto", |value| match value {
+            "on" | "1" | "yes" => Some(Choice::On),
+            "off" | "0" | "no" => Some(Choice::Off),
+            "auto" => Some(Choice::Auto),
+            _ => None,
+        })
+    }
+
+    /// `on` or `off`.
+    pub(crate) fn flag(&mut self, key: &str) -> Result<Option<bool>, OpenError> {
+        self.parsed(key, "on or off", |value| match value {
+            "on" | "1" | "yes" => Some(true),
+            "off" | "0" | "no" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// A whole number from `least` to `most`.
+    pub(crate) fn number(
+        &mut self,
+        key: &str,
+        allowed: &'static str,
+        least: u64,
+        most: u64,
+    ) -> Result<Option<u64>, OpenError> {
+        self.parsed(key, allowed, |value| {
+            value
+                .parse()
+                .ok()
+                .filter(|number| (least..=most).contains(number))
+        })
+    }
+
+    /// A share: `0.1%` or `0.001`.
+    pub(crate) fn share(&mut self, key: &str) -> Result<Option<f64>, OpenError> {
+        self.parsed(key, "a share, as 0.1% or 0.001", |value| {
+            let share = match value.strip_suffix('%') {
+                Some(percent) => percent.parse::<f64>().ok()? / 100.0,
+                None => value.parse().ok()?,
+            };
+            (0.0..=1.0).contains(&share).then_some(share)
+        })
+    }
+
+    /// A time: `50us`, `2ms`.
+    pub(crate) fn time(&mut self, key: &str) -> Result<Option<Duration>, OpenError> {
+        self.parsed(key, "a time up to 10s, as 50us or 2ms", |value| {
+            let units = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+            let (number, unit) = units
+                .iter()
+                .find_map(|(name, unit)| Some((value.strip_suffix(name)?, unit)))?;
+            let seconds = number.parse::<f64>().ok()? * unit;
+            (0.0..=10.0)
+                .contains(&seconds)
+                .then(|| Duration::from_secs_f64(seconds))
+        })
+    }
+
+    /// A speed: `10G`, `2.5G`, `100M`, in bits a second.
+    pub(crate) fn speed(&mut self, key: &str) -> Result<Option<u64>, OpenError> {
+        self.parsed(key, "a speed from 1M to 800G, as 10G or 100M", |value| {
+            let (number, unit) = match (value.strip_suffix('G'), value.strip_suffix('M')) {
+                (Some(number), _) => (number, 1000),
+                (_, Some(number)) => (number, 1),
+                _ => return None,
+            };
+            // Down to tenths, so that 2.5G is exact.
+            let tenths = (number.parse::<f64>().ok()? * 10.0 * f64::from(unit)).round();
+            let fits = (10.0..=8_000_000.0).contains(&tenths);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked to be a small whole number"
+            )]
+            let tenths = fits.then_some(tenths as u64)?;
+            Some(tenths * 100_000)
+        })
+    }
+
+    /// A MAC address.
+    pub(crate) fn mac(&mut self, key: &str) -> Result<Option<port::Mac>, OpenError> {
+        self.parsed(key, "a unicast address, as 02:00:00:00:00:01", |value| {
+            let mut mac = [0; 6];
+            let mut bytes = value.split(':');
+            for byte in &mut mac {
+                *byte = bytes
+                    .next()
+                    .filter(|b| b.len() == 2)
+                    .and_then(|b| u8::from_str_radix(b, 16).ok())?;
+            }
+            (bytes.next().is_none() && mac[0] & 1 == 0).then_some(mac)
+        })
+    }
+
+    /// Every option was taken.
+    ///
+    /// # Errors
+    /// One was not; `known` lists those that there are.
+    pub(crate) fn done(self, known: &'static str) -> Result<(), OpenError> {
+        match self.left.first() {
+            None => Ok(()),
+            Some((option, _)) => Err(OpenError::UnknownOption {
+                text: self.spec.text.clone(),
+                option: option.clone(),
+                known,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn spec(text: &str) -> Spec {
+        Spec::parse(text).unwrap()
+    }
+
+    #[test]
+    fn values_are_read_with_their_units() {
+        let spec = spec("sim:virtio,loss=0.1%,delay=50us,speed=2.5G,packed,queues=4");
+        let mut options = Options::of(&spec);
+        assert_eq!(options.share("loss").unwrap(), Some(0.001));
+        assert_eq!(
+            options.time("delay").unwrap(),
+            Some(Duration::from_micros(50))
+        );
+        assert_eq!(options.speed("speed").unwrap(), Some(2_500_000_000));
+        assert_eq!(options.choice("packed").unwrap(), Some(Choice::On));
+        assert_eq!(options.number("queues", "1 to 8", 1, 8).unwrap(), Some(4));
+        options.done("").unwrap();
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_would_do() {
+        for text in ["loss=2", "loss=-1%", "loss=NaN", "loss=x"] {
+            let spec = spec(&format!("sim:virtio,{text}"));
+            assert!(Options::of(&spec).share("loss").is_err(), "{text}");
+        }
+        for text in ["speed=10", "speed=0G", "speed=infG", "speed=9999G"] {
+            let spec = spec(&format!("sim:virtio,{text}"));
+            assert!(Options::of(&spec).speed("speed").is_err(), "{text}");
+        }
+        for text in [
+            "mac=1:2",
+            "mac=01:00:00:00:00:00",
+            "mac=02:00:00:00:00:00:00",
+        ] {
+            let spec = spec(&format!("sim:virtio,{text}"));
+            assert!(Options::of(&spec).mac("mac").is_err(), "{text}");
+        }
+        let spec = spec("sim:virtio,quues=2");
+        assert!(Options::of(&spec).done("queues").is_err());
+    }
+}
