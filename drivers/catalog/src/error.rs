@@ -1,5 +1,7 @@
 //! Why a port cannot be opened.
 
+use hw::pci::Bdf;
+
 use crate::spec::FORMS;
 
 /// Why a port cannot be opened. Each variant says what was found; [`OpenError::remedy`] says
@@ -66,6 +68,17 @@ pub enum OpenError {
     /// The driver could not open the device.
     #[error(transparent)]
     Virtio(#[from] virtio::OpenError),
+    /// No driver knows the PCI device.
+    #[error("{bdf} is {name}, which rgen has no driver for yet")]
+    NoDriver {
+        /// Where it is.
+        bdf: Bdf,
+        /// What it is.
+        name: String,
+    },
+    /// The device cannot be reached.
+    #[error(transparent)]
+    Vfio(#[from] hw::vfio::OpenError),
     /// The same end twice.
     #[error("'{text}': this end of the simulated wire is taken already")]
     EndTaken {
@@ -86,7 +99,10 @@ impl OpenError {
             Self::UnknownOption { .. } | Self::BadValue { .. } => "port-option",
             Self::NoSuchDriver { .. } => "port-driver",
             Self::EndTaken { .. } => "port-taken",
+            Self::NoDriver { .. } => "port-driver",
             Self::Virtio(_) => "port-open",
+            Self::Vfio(hw::vfio::OpenError::Bound { .. }) => "port-bound",
+            Self::Vfio(_) => "port-vfio",
         }
     }
 
@@ -95,6 +111,8 @@ impl OpenError {
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Virtio(error) => return error.remedy(),
+            Self::Vfio(error) => return error.remedy(),
+            Self::NoDriver { .. } => "see which devices rgen drives: rgen ports".into(),
             Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),
             Self::NoSuchEnd { .. } => "write sim:virtio/0 or sim:virtio/1".into(),
             Self::EmptyOption { .. } => "options look like: queues=2,packed=on".into(),

@@ -13,11 +13,13 @@
 mod error;
 mod null;
 mod options;
+mod pci;
 mod sim;
 mod spec;
 mod vhost;
 
 pub use error::OpenError;
+pub use pci::supports;
 
 use port::Port;
 
@@ -54,11 +56,7 @@ pub fn open(texts: &[&str], options: &Options) -> Result<Vec<Box<dyn Port>>, Ope
                 ports.push((place, Box::new(Null::new(&spec.text))));
             }
             Place::VhostUser { path } => ports.push((place, vhost::open(spec, path)?)),
-            Place::Pci { .. } => {
-                return Err(OpenError::NotYet {
-                    text: spec.text.clone(),
-                });
-            }
+            Place::Pci { bdf } => ports.push((place, pci::open(spec, *bdf)?)),
         }
     }
     ports.sort_by_key(|(place, _)| *place);

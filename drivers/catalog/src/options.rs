@@ -145,6 +145,18 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// What to ask of a virtio device.
+    pub(crate) fn virtio(&mut self) -> Result<virtio::Options, OpenError> {
+        let pairs = self.number("queues", "1 to 64 queue pairs", 1, 64)?;
+        Ok(virtio::Options {
+            packed: self.choice("packed")?.unwrap_or_default(),
+            in_order: self.choice("in_order")?.unwrap_or_default(),
+            mergeable: self.choice("mergeable")?.unwrap_or_default(),
+            indirect: self.choice("indirect")?.unwrap_or_default(),
+            pairs: pairs.and_then(|pairs| usize::try_from(pairs).ok()),
+        })
+    }
+
     /// Every option was taken.
     ///
     /// # Errors

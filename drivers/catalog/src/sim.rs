@@ -8,7 +8,6 @@ use models::{Flap, Sim, SimOptions, WireOptions};
 use port::{
     Caps, Config, Counters, Extended, Info, Link, Mac, Port, PortError, Queues, Rss, StartError,
 };
-use virtio::Choice;
 
 use crate::options::Options;
 use crate::spec::{Place, Spec};
@@ -137,19 +136,15 @@ fn ring_options(
         mac,
         ..VirtioOptions::default()
     };
-    let mut driver = virtio::Options::default();
     // The device offers everything; the driver is told what to take.
+    let driver = options.virtio()?;
     (
         device.packed,
         device.in_order,
         device.mergeable,
         device.indirect,
     ) = (true, true, true, true);
-    driver.packed = options.choice("packed")?.unwrap_or(Choice::Auto);
-    driver.in_order = options.choice("in_order")?.unwrap_or(Choice::Auto);
-    driver.mergeable = options.choice("mergeable")?.unwrap_or(Choice::Auto);
-    driver.indirect = options.choice("indirect")?.unwrap_or(Choice::Auto);
-    if let Some(pairs) = options.number("queues", "1 to 64 queue pairs", 1, 64)? {
+    if let Some(pairs) = driver.pairs {
         device.pairs = u16::try_from(pairs).unwrap_or(1);
     }
     if let Some(mtu) = options.number("mtu", "68 to 65521 bytes", 68, 65_521)? {

@@ -1,5 +1,7 @@
 //! Port strings: `kind:place,key=value,…`.
 
+use hw::pci::Bdf;
+
 use crate::OpenError;
 
 /// A port string, taken apart.
@@ -32,8 +34,8 @@ pub(crate) enum Place {
     },
     /// `0000:3b:00.0`
     Pci {
-        /// The address, with its domain.
-        address: String,
+        /// Where it is on the bus.
+        bdf: Bdf,
     },
 }
 
@@ -66,7 +68,7 @@ impl Spec {
                 });
             }
             _ => Place::Pci {
-                address: pci_address(head).ok_or_else(unknown)?,
+                bdf: head.parse().map_err(|_| unknown())?,
             },
         };
         let options = parts
@@ -107,23 +109,6 @@ fn option(text: &str, part: &str) -> Result<(String, String), OpenError> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// `0000:3b:00.0` or `3b:00.0`, with the domain filled in; `None` if it is neither.
-fn pci_address(text: &str) -> Option<String> {
-    let (rest, function) = text.rsplit_once('.')?;
-    let fields: Vec<&str> = rest.split(':').collect();
-    let (domain, bus, device) = match fields[..] {
-        [bus, device] => ("0000", bus, device),
-        [domain, bus, device] => (domain, bus, device),
-        _ => return None,
-    };
-    let hex = |text: &str, digits: usize, most: u32| {
-        text.len() == digits && u32::from_str_radix(text, 16).is_ok_and(|value| value <= most)
-    };
-    let good = hex(domain, 4, 0xffff) && hex(bus, 2, 0xff);
-    let good = good && hex(device, 2, 0x1f) && hex(function, 1, 7);
-    good.then(|| format!("{domain}:{bus}:{device}.{function}").to_lowercase())
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
@@ -156,7 +141,7 @@ mod test {
             }
         );
         let full = Place::Pci {
-            address: "0000:3b:00.0".into(),
+            bdf: "0000:3b:00.0".parse().unwrap(),
         };
         assert_eq!(
             (place("3B:00.0"), place("0000:3b:00.0")),

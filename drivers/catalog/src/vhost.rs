@@ -16,14 +16,11 @@ const KNOWN: &str =
 /// Connects to the peer at `path`.
 pub(crate) fn open(spec: &Spec, path: &str) -> Result<Box<dyn Port>, OpenError> {
     let mut options = Options::of(spec);
-    let mut vhost = VhostOptions::default();
-    let device = &mut vhost.device;
-    device.packed = options.choice("packed")?.unwrap_or_default();
-    device.in_order = options.choice("in_order")?.unwrap_or_default();
-    device.mergeable = options.choice("mergeable")?.unwrap_or_default();
-    device.indirect = options.choice("indirect")?.unwrap_or_default();
-    let pairs = options.number("queues", "1 to 64 queue pairs", 1, 64)?;
-    device.pairs = pairs.and_then(|pairs| usize::try_from(pairs).ok());
+    let device = options.virtio()?;
+    let mut vhost = VhostOptions {
+        device,
+        ..VhostOptions::default()
+    };
     vhost.server = options.flag("server")?.unwrap_or(false);
     vhost.mac = options.mac("mac")?;
     vhost.connect_timeout = options.time("wait")?.unwrap_or(vhost.connect_timeout);

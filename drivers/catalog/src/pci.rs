@@ -1,0 +1,48 @@
+//! PCI ports: the device's id picks the driver.
+
+use hw::pci::Bdf;
+use hw::vfio::{Options as VfioOptions, Vfio, VfioFunction};
+use port::Port;
+
+use crate::OpenError;
+use crate::options::Options;
+use crate::spec::Spec;
+
+/// Options of a PCI port.
+const KNOWN: &str = "packed, in_order, mergeable, indirect, queues";
+
+/// Opens the device at `bdf`, which `vfio-pci` holds.
+pub(crate) fn open(spec: &Spec, bdf: Bdf) -> Result<Box<dyn Port>, OpenError> {
+    let vfio = Vfio::host();
+    let device = vfio.pci().device(bdf).map_err(hw::vfio::OpenError::from)?;
+    let id = (device.vendor_id, device.device_id);
+    let open = driver(id).ok_or_else(|| OpenError::NoDriver {
+        bdf,
+        name: device.name(),
+    })?;
+    open(spec, vfio.open(bdf, &VfioOptions::default())?)
+}
+
+type Open = fn(&Spec, VfioFunction) -> Result<Box<dyn Port>, OpenError>;
+
+/// The driver for devices of `id` (vendor, device), if there is one.
+fn driver(id: (u16, u16)) -> Option<Open> {
+    match id {
+        // virtio 1.2 §4.1.2: 1000 is the transitional network device, 1040 + 1 the modern one.
+        (0x1af4, 0x1000 | 0x1041) => Some(open_virtio),
+        _ => None,
+    }
+}
+
+/// True if rgen has a driver for devices of `vendor` and `device`.
+#[must_use]
+pub fn supports(vendor: u16, device: u16) -> bool {
+    driver((vendor, device)).is_some()
+}
+
+fn open_virtio(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
+    let mut given = Options::of(spec);
+    let options = given.virtio()?;
+    given.done(KNOWN)?;
+    Ok(virtio::open_pci(function, &options)?)
+}
