@@ -32,6 +32,11 @@ mod pinned;
 mod support;
 mod token;
 
+#[cfg(test)]
+mod mock;
+#[cfg(test)]
+mod test;
+
 pub use bar::VfioBar;
 pub use error::OpenError;
 pub use interrupt::{InterruptKind, Interrupts};
