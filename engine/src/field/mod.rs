@@ -12,9 +12,12 @@ mod render;
 mod rng;
 mod shape;
 mod source;
+mod vary;
 mod writer;
 
 pub use error::FieldError;
 pub use program::{Fix, Mask, Order, Program, Values, Var, Write};
 pub use render::{RenderError, render};
+pub use vary::VaryError;
+pub(crate) use vary::sizes;
 pub use writer::{Share, Writer};

@@ -1,5 +1,7 @@
 //! From a program to what is done for each frame: names resolved, ranges checked.
 
+use std::ops::Range;
+
 use super::error::FieldError;
 use super::program::{Fix, Order, Program, Values, Var, Write};
 use super::rng::Rng;
@@ -601,11 +603,19 @@ fn sum(fix: &Fix, covered: Covered, bytes: &[u8], varying: &[u8], sized: bool) -
 
 impl Plan {
     /// The bytes that it writes in a frame like `template`.
-    pub(super) fn touched(&self, template: &[u8]) -> Vec<std::ops::Range<usize>> {
-        let puts = self
-            .puts
-            .iter()
-            .map(|put| put.offset..put.offset + put.width);
+    pub(super) fn touched(&self, template: &[u8]) -> Vec<Range<usize>> {
+        self.places(template, |_| true)
+    }
+
+    /// Whether it writes all of these bytes into every frame, whatever was there.
+    pub(super) fn rewrites(&self, template: &[u8], bytes: Range<usize>) -> bool {
+        let inside = |place: Range<usize>| place.start <= bytes.start && bytes.end <= place.end;
+        self.places(template, Put::is_whole).into_iter().any(inside)
+    }
+
+    fn places(&self, template: &[u8], wanted: impl Fn(&Put) -> bool) -> Vec<Range<usize>> {
+        let puts = self.puts.iter().filter(|put| wanted(put));
+        let puts = puts.map(|put| put.offset..put.offset + put.width);
         let sums = self.sums.iter().filter_map(|sum| match sum {
             Sum::Incremental { checksum, .. } => Some(*checksum..*checksum + 2),
             Sum::Full(fix) => {

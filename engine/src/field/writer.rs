@@ -304,10 +304,12 @@ impl Images {
             .is_some()
             .then(|| longest.map(|bytes| bytes.as_slice().into()));
         let ranges = ranges.unwrap_or_default();
-        let image = |(tag, template): (u32, &Vec<u8>)| {
+        let image = |((tag, template), plan): ((u32, &Vec<u8>), &Plan)| {
             let patch = |&(first, end): &(usize, usize)| {
+                // What the variant writes into every frame anyway is no part of it.
+                let written = plan.rewrites(template, first..end);
                 let own = template.get(first..end.min(template.len()))?;
-                Some((first, own.into()))
+                (!written).then(|| (first, own.into()))
             };
             Image {
                 tag,
@@ -318,6 +320,7 @@ impl Images {
         };
         let of = (take_tags(templates.len())..)
             .zip(&templates)
+            .zip(plans)
             .map(image)
             .collect();
         Self {
@@ -367,8 +370,9 @@ fn differences(templates: &[Vec<u8>], plans: &[Plan]) -> Option<Vec<(usize, usiz
     }
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for at in (0..differs.len()).filter(|at| differs[*at]) {
+        // In words, so that what a variant writes itself can be told from the rest.
         match ranges.last_mut() {
-            Some((_, end)) if *end == at => *end += 1,
+            Some((first, end)) if *end == at && *first / 2 == at / 2 => *end += 1,
             _ => ranges.push((at, at + 1)),
         }
     }

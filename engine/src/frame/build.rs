@@ -10,7 +10,6 @@ use etherparse::{
     Ipv6Header, SingleVlanHeader, TcpHeader, UdpHeader, VlanId, VlanPcp,
 };
 
-use super::checksum;
 use super::layer::Layer;
 use super::spec::{BuildError, FILL, FrameSpec, Header, MAX_SIZE, MIN_SIZE};
 use super::template::{LayerAt, Template, write_bits};
@@ -111,9 +110,7 @@ pub fn build(spec: &FrameSpec, macs: Macs) -> Result<Template, BuildError> {
     bytes.resize(end, FILL);
     bytes.resize(len, 0);
     let mut template = Template { bytes, layers };
-    for fix in template.checksums() {
-        checksum::write_full(&mut template.bytes, &fix);
-    }
+    template.correct();
     Ok(template)
 }
 

@@ -1,5 +1,6 @@
 //! Frames before they are sent: templates, and what varies in them.
 
+mod assemble;
 mod build;
 pub(crate) mod checksum;
 mod layer;
@@ -9,11 +10,13 @@ mod template;
 pub mod text;
 mod value;
 
+pub use assemble::{AssembleError, Sizes, SizesError};
 pub use build::{Macs, build};
 pub use layer::{FieldDef, Layer};
 pub use name::FieldNameError;
 pub use spec::{BuildError, FILL, FrameSpec, Header, MAX_SIZE, MIN_SIZE};
 pub use template::{FieldAt, FieldKind, LayerAt, Template};
+pub(crate) use value::parse as parse_value;
 pub use value::{ValueError, show};
 
 use crate::field::Program;

@@ -1,5 +1,6 @@
 //! A frame's bytes, and where its headers are.
 
+use super::checksum;
 use super::layer::Layer;
 use super::name::{self, FieldNameError};
 use crate::stream::FCS;
@@ -47,7 +48,27 @@ impl Template {
     /// The field is not inside the frame.
     #[must_use]
     pub fn get(&self, field: &FieldAt) -> u128 {
-        read_bits(&self.bytes, field.bit, field.bits)
+        self.bits(field.bit, field.bits)
+    }
+
+    /// Sets the field. Checksums are for [`Template::correct`].
+    ///
+    /// # Panics
+    /// The field is not inside the frame.
+    pub fn set(&mut self, field: &FieldAt, value: u128) {
+        write_bits(&mut self.bytes, field.bit, field.bits, value);
+    }
+
+    /// Corrects every checksum but those that were set by hand.
+    pub fn correct(&mut self) {
+        for fix in self.checksums() {
+            checksum::write_full(&mut self.bytes, &fix);
+        }
+    }
+
+    pub(crate) fn bits(&self, bit: usize, bits: usize) -> u128 {
+        let one = |at: usize| u128::from(self.bytes[at / 8] >> (7 - at % 8) & 1);
+        (bit..bit + bits).fold(0, |value, at| value << 1 | one(at))
     }
 }
 
@@ -86,12 +107,6 @@ pub struct FieldAt {
     pub bits: usize,
     /// How it is written.
     pub kind: FieldKind,
-}
-
-/// Bits of `bytes`, the first most significant.
-pub(crate) fn read_bits(bytes: &[u8], bit: usize, bits: usize) -> u128 {
-    let one = |at: usize| u128::from(bytes[at / 8] >> (7 - at % 8) & 1);
-    (bit..bit + bits).fold(0, |value, at| value << 1 | one(at))
 }
 
 /// Sets bits of `bytes`, the first most significant.
