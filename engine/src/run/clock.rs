@@ -9,3 +9,40 @@ pub trait Clock: Copy + Send + 'static {
     /// Nanoseconds now.
     fn now_ns(&self) -> u64;
 }
+
+#[cfg(test)]
+#[expect(dead_code, reason = "more tests follow")]
+pub(crate) mod manual {
+    //! A clock that only moves when it is read, so that pacing is tested without waiting and
+    //! every run of a test is the same.
+
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::Clock;
+
+    /// Moves `step_ns` at each reading.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Manual {
+        now: &'static AtomicU64,
+        step_ns: u64,
+    }
+
+    impl Manual {
+        pub(crate) fn new(step_ns: u64) -> Self {
+            // One word a test: it lives as long as the process, as threads may hold copies.
+            let now = Box::leak(Box::new(AtomicU64::new(1_000_000)));
+            Self { now, step_ns }
+        }
+
+        /// Jumps ahead, as a clock does for a thread that was not scheduled.
+        pub(crate) fn skip(&self, ns: u64) {
+            self.now.fetch_add(ns, Ordering::Relaxed);
+        }
+    }
+
+    impl Clock for Manual {
+        fn now_ns(&self) -> u64 {
+            self.now.fetch_add(self.step_ns, Ordering::Relaxed)
+        }
+    }
+}

@@ -25,13 +25,29 @@
 
 mod clock;
 mod control;
+mod counters;
+mod draft;
 mod error;
+#[cfg(test)]
+#[expect(dead_code, reason = "more tests follow")]
+mod fake;
+mod figures;
 mod forward;
-#[expect(dead_code, reason = "workers follow")]
+mod lane;
+mod latency;
 mod outcome;
-#[expect(dead_code, reason = "workers follow")]
 mod pace;
 mod plan;
+mod rates;
+mod ready;
+mod receive;
+mod schedule;
+mod send;
+mod sequence;
+mod setup;
+mod site;
+mod stamp;
+mod worker;
 
 pub use clock::Clock;
 pub use control::{Run, start};
@@ -43,3 +59,6 @@ pub use outcome::{
 };
 pub use pace::{Bursts, FrameRate};
 pub use plan::{Hooks, PortPlan, RunPlan};
+
+#[cfg(test)]
+mod test;

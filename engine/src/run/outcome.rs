@@ -72,6 +72,11 @@ pub struct PortFigures {
     pub tx_errors: u64,
     /// Frames received that are no measured stream's.
     pub rx_unmatched: u64,
+    /// Frames that this port sent and its peer did not receive, by the two ports' totals, once the
+    /// run is over: for streams that are not measured. None where another port sends there too.
+    pub lost: Option<u64>,
+    /// Frames that its peer received beyond those: somebody else's, or duplicates.
+    pub extra: u64,
     /// Forwarding: frames taken that the other port's ring had no room for.
     pub tx_dropped: u64,
     /// What was asked of this port.
@@ -207,6 +212,8 @@ pub struct Outcome {
     pub failures: Vec<(usize, PortError)>,
     /// Frames of the run's pools that did not come home.
     pub leaked: u64,
+    /// What was found inconsistent when the run was settled, for [`Outcome::check`].
+    pub(super) broken: Vec<String>,
 }
 
 /// What [`Run::join`](super::Run::join) gives back.
@@ -233,7 +240,7 @@ impl Outcome {
     /// counts wrongly. Empty when every frame is accounted for.
     #[must_use]
     pub fn check(&self) -> Vec<String> {
-        let mut broken = Vec::new();
+        let mut broken = self.broken.clone();
         let mut equal = |what: &str, left: u64, right: u64| {
             if left != right {
                 broken.push(format!("{what}: {left} is not {right}"));

@@ -74,17 +74,12 @@ impl FrameRate {
     }
 
     /// One `count`th of the rate.
-    pub(super) fn split(self, count: u64) -> Option<Self> {
-        match self.per_ns.get().checked_mul(count) {
-            Some(per_ns) => Self::new(self.frames.get(), per_ns),
-            // Too fine a fraction: give up digits of both.
-            None => Self::new(self.frames.get() >> 8, (self.per_ns.get() >> 8) * count),
-        }
-    }
-
-    /// Nanoseconds from one frame to the next, rounded up.
-    pub(super) fn gap_ns(self) -> u64 {
-        self.per_ns.get().div_ceil(self.frames.get())
+    pub(super) fn split(self, count: u64) -> Self {
+        let count = count.max(1);
+        let exact = self.per_ns.get().checked_mul(count);
+        // Too fine a fraction, one in some years: as slow as can be said.
+        let per_ns = exact.unwrap_or(u64::MAX);
+        Self::new(self.frames.get(), per_ns).unwrap_or(self)
     }
 }
 
@@ -93,8 +88,17 @@ impl FrameRate {
 pub struct Bursts {
     /// Frames of one burst.
     pub frames: NonZeroU64,
-    /// From when the last frame's own gap is over to the next burst.
+    /// From the last frame of a burst to the first of the next; at least the stream's own gap.
     pub gap_ns: u64,
+}
+
+impl Bursts {
+    /// Bursts of `frames`, none if that is 0.
+    #[must_use]
+    pub fn new(frames: u64, gap_ns: u64) -> Option<Self> {
+        let frames = NonZeroU64::new(frames)?;
+        Some(Self { frames, gap_ns })
+    }
 }
 
 /// What is due when, counted from the start of the run.
@@ -149,10 +153,6 @@ impl Timeline {
         self
     }
 
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// Frames due up to and including `elapsed_ns`.
     #[inline]
     pub(super) fn due(&self, elapsed_ns: u64) -> u64 {
@@ -189,8 +189,9 @@ impl Timeline {
 
     /// From the start of a burst to the start of the next.
     fn lap(&self, bursts: Bursts) -> u128 {
-        u128::from(self.per_ns) * u128::from(bursts.frames.get())
-            + u128::from(self.frames) * u128::from(bursts.gap_ns)
+        let gap = u128::from(self.frames) * u128::from(bursts.gap_ns);
+        let inside = u128::from(self.per_ns) * u128::from(bursts.frames.get() - 1);
+        inside + gap.max(self.per_ns.into())
     }
 
     /// The first nanosecond at which more than `position` frames are due; the end of time if

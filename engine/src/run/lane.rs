@@ -1,0 +1,137 @@
+//! A lane: the part of a stream that one send queue sends.
+
+use std::sync::Arc;
+
+use hugemem::{Burst, Frame};
+
+use super::counters::LaneSent;
+use super::pace::Pacer;
+use super::stamp::{Key, sum_of_end};
+use crate::field::Writer;
+use crate::stream::FCS;
+
+/// The part of a stream that one send queue sends: where its frames come from, when they are due,
+/// and what became of them.
+pub(super) struct Lane {
+    pub(super) pacer: Pacer,
+    pub(super) supply: Supply,
+    pub(super) counts: Arc<LaneSent>,
+    /// Sent as fast as the port takes it, in proportion to the others: its time is virtual, and
+    /// what is not sent was not asked for.
+    pub(super) unlimited: bool,
+}
+
+/// Where a lane's frames come from.
+pub(super) enum Supply {
+    /// A part of the queue's resident set.
+    Resident(Cycle),
+    /// Written when they are sent.
+    Written(Box<Pen>),
+}
+
+/// A stretch of a resident set that is sent again and again.
+pub(super) struct Cycle {
+    first: usize,
+    at: usize,
+    /// Bytes, with FCS, of the first n frames of the stretch.
+    bytes: Box<[u64]>,
+}
+
+impl Cycle {
+    /// The frames `frames` of a set, of which the first is number `first` of the set.
+    pub(super) fn new(first: usize, frames: &[Frame]) -> Self {
+        let mut sum = 0;
+        let mut bytes = vec![0];
+        for frame in frames {
+            sum += (frame.len() + FCS) as u64;
+            bytes.push(sum);
+        }
+        Self {
+            first,
+            at: 0,
+            bytes: bytes.into(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - 1
+    }
+
+    /// The number in the set of the next frame, and how many of `count` come before the stretch
+    /// ends. A stretch that is the whole set does not end: the queue goes on at its start.
+    #[inline]
+    pub(super) fn next(&self, count: usize, whole: bool) -> (usize, usize) {
+        let count = if whole {
+            count
+        } else {
+            count.min(self.len() - self.at)
+        };
+        (self.first + self.at, count)
+    }
+
+    /// Goes past `count` frames; their bytes.
+    #[inline]
+    pub(super) fn advance(&mut self, mut count: usize) -> u64 {
+        let len = self.len();
+        let mut bytes = 0;
+        if count >= len {
+            bytes = (count / len) as u64 * self.bytes[len];
+            count %= len;
+        }
+        let end = self.at + count;
+        if end < len {
+            bytes += self.bytes[end] - self.bytes[self.at];
+            self.at = end;
+        } else {
+            bytes += self.bytes[len] - self.bytes[self.at] + self.bytes[end - len];
+            self.at = end - len;
+        }
+        bytes
+    }
+}
+
+/// Writes frames, and stamps them if the lane is measured.
+pub(super) struct Pen {
+    pub(super) writer: Writer,
+    pub(super) stamper: Option<Stamper>,
+}
+
+/// What stamps a lane's frames.
+pub(super) struct Stamper {
+    pub(super) key: Key,
+    /// The lane's number in stamps.
+    pub(super) lane: u32,
+    pub(super) sequence: u32,
+    /// The sum of the bytes that stamps replace, where it is always the same. Otherwise frames
+    /// are written afresh each time, and it is taken from each.
+    pub(super) sum: Option<u16>,
+}
+
+impl Pen {
+    /// Makes every frame of `frames` hold the lane's next one; their bytes with FCS.
+    #[inline]
+    pub(super) fn write(&mut self, frames: &mut Burst, now_ns: u64) -> u64 {
+        if let Some(Stamper { sum: None, .. }) = self.stamper {
+            // The buffers hold old stamps at places that differ: nothing in them can be kept.
+            for frame in frames.iter_mut() {
+                frame.tag = 0;
+            }
+        }
+        let bytes = self.writer.next_burst(frames) + frames.len() * FCS;
+        if let Some(stamper) = &mut self.stamper {
+            for frame in frames.iter_mut() {
+                stamper.stamp(frame.bytes_mut(), now_ns);
+            }
+        }
+        bytes as u64
+    }
+}
+
+impl Stamper {
+    #[inline]
+    fn stamp(&mut self, bytes: &mut [u8], now_ns: u64) {
+        let sum = self.sum.unwrap_or_else(|| sum_of_end(bytes));
+        self.key.write(bytes, self.lane, self.sequence, now_ns, sum);
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+}

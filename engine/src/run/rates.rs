@@ -1,0 +1,185 @@
+//! From streams' rates to timelines.
+
+use super::RunError;
+use super::draft::Draft;
+use super::pace::{Bursts, FrameRate, Timeline};
+use super::setup::{Sending, Setup};
+use super::site::Site;
+use crate::stream::{Mode, Stream};
+
+/// A speed to take shares of where only proportions matter.
+const ANY_SPEED_BPS: u64 = 10_000_000_000;
+/// Parts that the unlimited lanes of a queue share.
+const PARTS: u64 = 1 << 32;
+
+/// How a stream is sent.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub(super) port: usize,
+    /// As fast as the port takes it: the rate is a proportion.
+    pub(super) unlimited: bool,
+    rate: FrameRate,
+    mode: Mode,
+    delay_ns: u64,
+    /// Frames in all.
+    limit: u64,
+}
+
+/// How every stream of a run is sent.
+pub(super) fn planned(setup: &mut Setup) -> Result<Vec<Planned>, RunError> {
+    let mut all = Vec::new();
+    for (port, (site, sending)) in setup.sites.iter_mut().zip(&setup.sending).enumerate() {
+        let speed = link_speed(site, sending)?;
+        for stream in &sending.streams {
+            all.push(plan_stream(stream, port, sending.unlimited, speed)?);
+        }
+    }
+    if let Some(limit) = setup.plan.frames_limit {
+        share_limit(&mut all, limit);
+    }
+    Ok(all)
+}
+
+/// Bits a second of the port's link, where it knows.
+fn link_speed(site: &mut Site, sending: &Sending) -> Result<Option<u64>, RunError> {
+    if sending.streams.is_empty() {
+        return Ok(None);
+    }
+    let speed = site.port.link()?.speed_bps;
+    Ok(speed.or(sending.unlimited.then_some(ANY_SPEED_BPS)))
+}
+
+fn plan_stream(
+    stream: &Stream,
+    port: usize,
+    unlimited: bool,
+    speed: Option<u64>,
+) -> Result<Planned, RunError> {
+    let wrong = |what: String| RunError::Rate {
+        stream: stream.name.clone(),
+        what,
+    };
+    let pps = stream
+        .pps(speed)
+        .map_err(|unknown| wrong(unknown.to_string()))?;
+    let rate = FrameRate::from_pps(pps);
+    let rate = rate.ok_or_else(|| wrong(format!("{pps} frames a second are not possible")))?;
+    let limit = match stream.mode {
+        Mode::Continuous => u64::MAX,
+        Mode::Burst { frames } => frames,
+        Mode::MultiBurst { frames, bursts, .. } => {
+            if frames == 0 {
+                return Err(wrong("a burst has at least one frame".into()));
+            }
+            bursts.map_or(u64::MAX, |bursts| frames.saturating_mul(bursts))
+        }
+    };
+    let bursts = matches!(stream.mode, Mode::MultiBurst { .. });
+    Ok(Planned {
+        port,
+        unlimited: unlimited && stream.scaled && !bursts,
+        rate,
+        mode: stream.mode,
+        delay_ns: stream.start_delay_ns,
+        limit,
+    })
+}
+
+/// Divides `limit` frames among streams in proportion to their rates, to the frame.
+fn share_limit(all: &mut [Planned], limit: u64) {
+    let total: f64 = all.iter().map(|planned| planned.rate.pps()).sum();
+    let (mut sum, mut given) = (0.0, 0);
+    let last = all.len().saturating_sub(1);
+    for (number, planned) in all.iter_mut().enumerate() {
+        sum += planned.rate.pps();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "positive; only which stream a rounded frame goes to depends on it"
+        )]
+        let until = if number == last {
+            limit
+        } else {
+            ((sum / total * limit as f64) as u64).clamp(given, limit)
+        };
+        planned.limit = planned.limit.min(until - given);
+        given = until;
+    }
+}
+
+/// The timeline of each lane of a queue.
+pub(super) fn timelines(lanes: &[Draft], planned: &[Planned]) -> Vec<Timeline> {
+    let free = lanes.iter().filter(|lane| planned[lane.stream].unlimited);
+    let weight = |lane: &Draft| planned[lane.stream].rate.pps() / lane.share.of as f64;
+    let free_weight: f64 = free.clone().map(weight).sum();
+    let alone = free.count() == 1;
+    let of = lanes.len() as u64;
+    (0..)
+        .zip(lanes)
+        .map(|(index, lane)| {
+            let planned = &planned[lane.stream];
+            let (part, parts) = (lane.share.index as u64, lane.share.of as u64);
+            let limit = match planned.limit {
+                u64::MAX => u64::MAX,
+                limit => limit / parts + (limit % parts + part) / parts,
+            };
+            if planned.unlimited {
+                let share = if alone {
+                    1.0
+                } else {
+                    weight(lane) / free_weight
+                };
+                return Timeline::new(part_of_one(share))
+                    .phased(index, of)
+                    .limited(limit);
+            }
+            // The parts of one stream must add up to it; streams need not, but spread.
+            let (phase, phases) = if parts > 1 {
+                (part, parts)
+            } else {
+                (index, of)
+            };
+            Timeline::new(planned.rate.split(parts))
+                .phased(phase, phases)
+                .delayed(planned.delay_ns)
+                .in_bursts(bursts(planned.mode))
+                .limited(limit)
+        })
+        .collect()
+}
+
+/// `share` of a frame a nanosecond.
+fn part_of_one(share: f64) -> FrameRate {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "0.0..=1.0 of 2^32"
+    )]
+    let parts = (share * PARTS as f64).round() as u64;
+    let rate = FrameRate::new(parts.max(1), PARTS);
+    rate.expect("neither is zero")
+}
+
+fn bursts(mode: Mode) -> Option<Bursts> {
+    match mode {
+        Mode::MultiBurst { frames, gap_ns, .. } => Bursts::new(frames, gap_ns),
+        Mode::Continuous | Mode::Burst { .. } => None,
+    }
+}
+
+/// Mean nanoseconds between frames of the lanes that are due by the clock.
+pub(super) fn mean_gap_ns(lanes: &[Draft], planned: &[Planned]) -> u64 {
+    let timed = lanes.iter().filter(|lane| !planned[lane.stream].unlimited);
+    let pps: f64 = timed
+        .map(|lane| planned[lane.stream].rate.pps() / lane.share.of as f64)
+        .sum();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at least 0, and clamped by whoever uses it"
+    )]
+    let gap_ns = (1e9 / pps.max(1e-9)) as u64;
+    gap_ns
+}

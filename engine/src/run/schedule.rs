@@ -1,0 +1,132 @@
+//! Which lane is due next: flat cost, whatever their number.
+//!
+//! A calendar: a ring of slots, each a short stretch of time with a list of the lanes that are due
+//! in it (or whole laps later). Finding what is due means walking the slots that time has passed;
+//! putting a lane back is one push. With about as many slots as lanes, and slots about as long as
+//! the mean gap between frames, a walk meets about one lane a slot: as cheap for ten thousand
+//! streams as for ten.
+
+/// No lane: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Lanes by when they are due.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// The first lane of each slot.
+    heads: Box<[u32]>,
+    /// The lane after each, by lane.
+    after: Box<[u32]>,
+    /// Slots are `1 << shift` nanoseconds long.
+    shift: u32,
+    /// The slot that is being walked, counted from the beginning of time.
+    cursor: u64,
+    /// The lane in it before the next one to look at; none at its head.
+    before: u32,
+    /// Nothing is due before this.
+    quiet_until: u64,
+    /// The smallest due time met since the walk of this slot began.
+    met: u64,
+}
+
+impl Schedule {
+    /// For lanes numbered below `lanes`, of which one is due every `gap_ns` in the mean.
+    pub(super) fn new(lanes: usize, gap_ns: u64) -> Self {
+        let slots = (lanes * 2).next_power_of_two().clamp(64, 1 << 16);
+        let shift = gap_ns.clamp(64, 1 << 20).next_power_of_two().ilog2();
+        Self {
+            heads: vec![NONE; slots].into(),
+            after: vec![NONE; lanes].into(),
+            shift,
+            cursor: 0,
+            before: NONE,
+            quiet_until: 0,
+            met: u64::MAX,
+        }
+    }
+
+    /// Puts `lane`, which is not in it, where it is due.
+    #[inline]
+    pub(super) fn insert(&mut self, lane: u32, due_ns: u64) {
+        if due_ns == u64::MAX {
+            return;
+        }
+        let slot = self.place((due_ns >> self.shift).max(self.cursor));
+        if slot == self.place(self.cursor) && self.before != NONE {
+            // In the slot that is being walked it goes in front of the walker, never behind: it
+            // may be due still.
+            self.after[lane as usize] = self.after[self.before as usize];
+            self.after[self.before as usize] = lane;
+        } else {
+            self.after[lane as usize] = self.heads[slot];
+            self.heads[slot] = lane;
+        }
+        self.met = self.met.min(due_ns);
+        self.quiet_until = self.quiet_until.min(due_ns);
+    }
+
+    /// Takes out a lane that is due by `now_ns`. `due` tells when a lane is.
+    #[inline]
+    pub(super) fn pop_due(&mut self, now_ns: u64, due: impl Fn(u32) -> u64) -> Option<u32> {
+        if now_ns < self.quiet_until {
+            return None;
+        }
+        let last = now_ns >> self.shift;
+        let slots = self.heads.len() as u64;
+        if last - self.cursor.min(last) > slots {
+            // Each slot once is enough.
+            self.cursor = last - slots;
+            self.restart();
+        }
+        loop {
+            if let Some(lane) = self.walk(now_ns, &due) {
+                return Some(lane);
+            }
+            if self.cursor >= last {
+                // The rest of this slot, or what comes after it.
+                self.quiet_until = self.met.min((self.cursor + 1) << self.shift);
+                self.restart();
+                return None;
+            }
+            self.cursor += 1;
+            self.restart();
+        }
+    }
+
+    fn restart(&mut self) {
+        self.before = NONE;
+        self.met = u64::MAX;
+    }
+
+    /// Goes on through the slot at the cursor until it meets a lane that is due.
+    #[inline]
+    fn walk(&mut self, now_ns: u64, due: &impl Fn(u32) -> u64) -> Option<u32> {
+        let slot = self.place(self.cursor);
+        loop {
+            let lane = match self.before {
+                NONE => self.heads[slot],
+                before => self.after[before as usize],
+            };
+            if lane == NONE {
+                return None;
+            }
+            let due_ns = due(lane);
+            if due_ns <= now_ns {
+                let after = self.after[lane as usize];
+                match self.before {
+                    NONE => self.heads[slot] = after,
+                    before => self.after[before as usize] = after,
+                }
+                return Some(lane);
+            }
+            self.met = self.met.min(due_ns);
+            self.before = lane;
+        }
+    }
+
+    #[inline]
+    fn place(&self, slot: u64) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
+        let place = (slot & (self.heads.len() as u64 - 1)) as usize;
+        place
+    }
+}

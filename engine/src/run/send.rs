@@ -1,0 +1,606 @@
+//! Sending: what a worker does when it visits a send queue.
+
+use std::sync::Arc;
+
+use hugemem::{BURST, Burst, Frame};
+use port::{QueueState, TxCounts, TxQueue};
+
+use super::counters::{Counter, Gate, LaneSent, QueueSent};
+use super::lane::{Lane, Supply};
+use super::ready::{Log, Owners};
+use super::schedule::Schedule;
+use super::stamp::Key;
+use crate::stream::FCS;
+
+/// What a visit came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Visit {
+    /// It moved at least one frame.
+    pub(super) worked: bool,
+    /// It was stopped by a full ring.
+    pub(super) blocked: bool,
+}
+
+/// Why frames that are due are not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Nobody came by in time.
+    Late,
+    /// The ring was full at the last visit.
+    RingFull,
+    /// The link or the peer is away.
+    Paused,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Sending,
+    /// Waiting until this time for what is in flight.
+    Draining {
+        until_ns: u64,
+    },
+    Done,
+}
+
+/// The times of a run, as far as sending goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) start_ns: u64,
+    /// When sending ends by itself; the end of time if it does not.
+    pub(super) end_ns: u64,
+    pub(super) catch_up_ns: u64,
+    pub(super) drain_ns: u64,
+}
+
+/// A send queue and the lanes that it sends.
+pub(super) struct SendTask {
+    queue: Box<dyn TxQueue>,
+    lanes: Vec<Lane>,
+    /// Lanes that are due by the clock, and those that take what time is left.
+    timed: Schedule,
+    free: Schedule,
+    /// The virtual time of the latter: a frame a nanosecond.
+    free_ns: u64,
+    has_free: bool,
+    /// Frames that are written and wait for the ring, since when, and whose they are.
+    ready: Burst,
+    ready_since_ns: u64,
+    ready_bytes: u64,
+    owners: Owners,
+    /// Frames to write into, the last used last.
+    spare: Vec<Frame>,
+    reaped: Burst,
+    key: Key,
+    times: Times,
+    phase: Phase,
+    cause: Cause,
+    /// Whether this visit met a full ring, or found no frame to write into.
+    blocked: bool,
+    /// Whether the ring did not take all that was offered in this visit.
+    short: bool,
+    /// Frames posted so far.
+    posted: u64,
+    /// Lanes that may still have something to send.
+    live: usize,
+    /// The queue has failed: nothing more will be sent.
+    failed: bool,
+    visits: u64,
+    log: Log,
+    counts: Arc<QueueSent>,
+    gate: Arc<Gate>,
+}
+
+/// What a send task is made of.
+pub(super) struct SendParts {
+    pub(super) queue: Box<dyn TxQueue>,
+    /// Its lanes; at least one.
+    pub(super) lanes: Vec<Lane>,
+    /// Mean nanoseconds between frames of the timed lanes.
+    pub(super) gap_ns: u64,
+    /// Every frame that written lanes send, for good.
+    pub(super) spare: Vec<Frame>,
+    pub(super) key: Key,
+    pub(super) times: Times,
+    /// Slots of the ring: the most frames that can be in flight.
+    pub(super) slots: usize,
+    pub(super) counts: Arc<QueueSent>,
+    pub(super) gate: Arc<Gate>,
+}
+
+impl SendTask {
+    pub(super) fn new(parts: SendParts) -> Self {
+        let SendParts { lanes, times, .. } = parts;
+        let mut timed = Schedule::new(lanes.len(), parts.gap_ns);
+        let mut free = Schedule::new(lanes.len(), 1);
+        for (number, lane) in (0..).zip(&lanes) {
+            let schedule = if lane.unlimited {
+                &mut free
+            } else {
+                &mut timed
+            };
+            schedule.insert(number, lane.pacer.next_ns());
+        }
+        let has_free = lanes.iter().any(|lane| lane.unlimited);
+        let log = Log::new(if lanes.len() > 1 { parts.slots } else { 0 });
+        let live = lanes.iter().filter(|lane| !lane.pacer.is_over()).count();
+        Self {
+            queue: parts.queue,
+            lanes,
+            timed,
+            free,
+            free_ns: 0,
+            has_free,
+            ready: Burst::new(),
+            ready_since_ns: 0,
+            ready_bytes: 0,
+            owners: Owners::new(),
+            spare: parts.spare,
+            reaped: Burst::new(),
+            key: parts.key,
+            times,
+            phase: Phase::Sending,
+            cause: Cause::Late,
+            blocked: false,
+            short: false,
+            posted: 0,
+            live,
+            failed: false,
+            visits: 0,
+            log,
+            counts: parts.counts,
+            gate: parts.gate,
+        }
+    }
+
+    /// Sets when sending begins and ends.
+    pub(super) fn begin(&mut self, start_ns: u64, end_ns: u64) {
+        (self.times.start_ns, self.times.end_ns) = (start_ns, end_ns);
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    pub(super) fn counts(&self) -> &QueueSent {
+        &self.counts
+    }
+
+    /// The queue, and what it says became of the frames.
+    pub(super) fn into_queue(self) -> (Box<dyn TxQueue>, TxCounts) {
+        let counts = self.queue.counts();
+        (self.queue, counts)
+    }
+
+    /// Sends what is due at `now_ns`, at most a burst of it.
+    #[inline]
+    pub(super) fn visit(&mut self, now_ns: u64) -> Visit {
+        match self.phase {
+            Phase::Sending => self.send(now_ns),
+            Phase::Draining { until_ns } => {
+                self.drain(now_ns, until_ns);
+                Visit::default()
+            }
+            Phase::Done => Visit::default(),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, now_ns: u64) -> Visit {
+        self.visits += 1;
+        if self.visits.is_multiple_of(1024) {
+            self.look_at_state();
+        }
+        if self.gate.is_stopped() && now_ns < self.times.end_ns {
+            self.times.end_ns = now_ns;
+        }
+        (self.blocked, self.short) = (false, false);
+        let before = self.posted;
+        let Times {
+            start_ns, end_ns, ..
+        } = self.times;
+        let over = now_ns >= end_ns || self.failed;
+        let mut served = self.send_ready(now_ns);
+        if served {
+            // Frames are due until the end; those that are not late may still leave after it.
+            let at_ns = now_ns.min(end_ns).saturating_sub(start_ns);
+            served = self.serve_timed(at_ns, now_ns.saturating_sub(start_ns), now_ns);
+            if served && self.has_free && !over && now_ns >= start_ns {
+                served = self.serve_free(now_ns);
+            }
+            if !self.ready.is_empty() && !self.short {
+                served &= self.post(now_ns);
+            }
+        }
+        if served {
+            self.cause = Cause::Late;
+        }
+        let worked = self.posted > before;
+        if over || !worked {
+            self.maybe_finish(now_ns, over, served && self.ready.is_empty());
+        }
+        Visit {
+            worked,
+            blocked: self.blocked,
+        }
+    }
+
+    /// Posts what the last visit left over. True if nothing is left.
+    #[inline]
+    fn send_ready(&mut self, now_ns: u64) -> bool {
+        if self.ready.is_empty() {
+            return true;
+        }
+        self.resend_ready(now_ns)
+    }
+
+    fn resend_ready(&mut self, now_ns: u64) -> bool {
+        let waited_ns = now_ns.saturating_sub(self.ready_since_ns);
+        let keep = self.has_free && self.cause != Cause::Paused;
+        if waited_ns > self.times.catch_up_ns && !keep {
+            self.give_up_ready();
+            return true;
+        }
+        self.collect();
+        // They leave now, not when they were written.
+        for (index, frame) in self.ready.iter_mut().enumerate() {
+            let owner = self.owners.lane(index);
+            if let Supply::Written(pen) = &self.lanes[owner].supply
+                && pen.stamper.is_some()
+            {
+                self.key.retime(frame.bytes_mut(), now_ns);
+            }
+        }
+        self.post(now_ns)
+    }
+
+    /// Frames that waited for too long are not sent any more.
+    fn give_up_ready(&mut self) {
+        for index in 0..self.ready.len() {
+            self.miss(self.owners.lane(index), 1);
+        }
+        self.owners.remove(self.ready.len());
+        self.ready_bytes = 0;
+        while let Some(frame) = self.ready.pop() {
+            self.spare.push(frame);
+        }
+    }
+
+    /// Counts `count` frames of `lane` as not sent, by the present cause.
+    fn miss(&self, lane: usize, count: u64) {
+        let lane = &self.lanes[lane];
+        if !lane.unlimited {
+            pick(&lane.counts, self.cause).add(count);
+        }
+    }
+
+    /// Sends what is due by the clock. False if there was not room for all of it.
+    #[inline]
+    fn serve_timed(&mut self, at_ns: u64, elapsed_ns: u64, now_ns: u64) -> bool {
+        if let [lane] = &self.lanes[..] {
+            return lane.unlimited || self.serve(0, at_ns, elapsed_ns, now_ns);
+        }
+        loop {
+            let lanes = &self.lanes;
+            let due = |lane: u32| lanes[lane as usize].pacer.next_ns();
+            let Some(lane) = self.timed.pop_due(at_ns, due) else {
+                return true;
+            };
+            let served = self.serve(lane as usize, at_ns, elapsed_ns, now_ns);
+            let next_ns = self.lanes[lane as usize].pacer.next_ns();
+            self.timed.insert(lane, next_ns);
+            if !served {
+                return false;
+            }
+        }
+    }
+
+    /// Sends a burst of the lanes that are not due by the clock. False if there was not room.
+    #[inline]
+    fn serve_free(&mut self, now_ns: u64) -> bool {
+        let at_ns = self.free_ns;
+        let served = if let [_] = &self.lanes[..] {
+            self.serve(0, at_ns, at_ns, now_ns)
+        } else {
+            self.serve_free_many(at_ns, now_ns)
+        };
+        if served {
+            self.free_ns += BURST as u64;
+        }
+        served
+    }
+
+    fn serve_free_many(&mut self, at_ns: u64, now_ns: u64) -> bool {
+        loop {
+            let lanes = &self.lanes;
+            let due = |lane: u32| lanes[lane as usize].pacer.next_ns();
+            let Some(lane) = self.free.pop_due(at_ns, due) else {
+                return true;
+            };
+            let served = self.serve(lane as usize, at_ns, at_ns, now_ns);
+            let next_ns = self.lanes[lane as usize].pacer.next_ns();
+            self.free.insert(lane, next_ns);
+            if !served {
+                return false;
+            }
+        }
+    }
+
+    /// Sends what one lane has due at `at_ns`. False if there was not room for all of it.
+    #[inline]
+    fn serve(&mut self, number: usize, at_ns: u64, elapsed_ns: u64, now_ns: u64) -> bool {
+        let lane = &mut self.lanes[number];
+        let mut backlog = lane.pacer.backlog(at_ns);
+        if backlog == 0 {
+            return true;
+        }
+        if !lane.unlimited {
+            let late = lane.pacer.too_late(elapsed_ns, backlog);
+            if late > 0 {
+                lane.pacer.advance(late);
+                backlog -= late;
+                self.miss(number, late);
+            }
+        }
+        let count = usize::try_from(backlog).map_or(BURST, |backlog| backlog.min(BURST));
+        let taken = match self.lanes[number].supply {
+            Supply::Resident(_) => self.post_resident(number, count, now_ns),
+            Supply::Written(_) => self.write(number, count, now_ns),
+        } as u64;
+        let pacer = &mut self.lanes[number].pacer;
+        pacer.advance(taken);
+        self.live -= usize::from(pacer.is_over());
+        taken == backlog
+    }
+
+    /// Posts frames of the resident set. How many it posted.
+    #[inline]
+    fn post_resident(&mut self, number: usize, count: usize, now_ns: u64) -> usize {
+        // What was due earlier leaves earlier.
+        if !self.ready.is_empty() && !self.post(now_ns) {
+            return 0;
+        }
+        let whole = self.lanes.len() == 1;
+        if !whole {
+            self.note_abandoned();
+        }
+        let lane = &mut self.lanes[number];
+        let Supply::Resident(cycle) = &mut lane.supply else {
+            return 0;
+        };
+        let (mut done, mut bytes) = (0, 0);
+        while done < count {
+            let (first, wanted) = cycle.next(count - done, whole);
+            let posted = self.queue.burst_resident(first, wanted);
+            bytes += cycle.advance(posted);
+            done += posted;
+            if posted < wanted {
+                self.blocked = true;
+                break;
+            }
+        }
+        lane.counts.posted.add(done as u64);
+        lane.counts.bytes.add(bytes);
+        self.posted += done as u64;
+        self.log.add(id(number), done);
+        if self.blocked {
+            self.queue.poll();
+            self.collect();
+            self.find_cause();
+        }
+        done
+    }
+
+    /// Writes up to `count` frames of a lane and posts them, or puts them with those that are
+    /// posted together at the end of the visit. How many it took on.
+    #[inline]
+    fn write(&mut self, number: usize, count: usize, now_ns: u64) -> usize {
+        let count = count.min(self.ready.room());
+        if self.ready.is_empty() {
+            self.ready_since_ns = now_ns;
+        }
+        let alone = self.ready.is_empty();
+        let frames = if alone {
+            &mut self.ready
+        } else {
+            &mut self.reaped
+        };
+        self.queue.reap(frames);
+        while frames.len() < count {
+            let Some(frame) = self.spare.pop() else { break };
+            let full = frames.push(frame);
+            debug_assert!(full.is_ok(), "fewer than `count`, which is at most a burst");
+        }
+        while frames.len() > count {
+            let Some(frame) = frames.pop_last() else {
+                break;
+            };
+            self.spare.push(frame);
+        }
+        let taken = frames.len();
+        let lane = &mut self.lanes[number];
+        if let Supply::Written(pen) = &mut lane.supply {
+            self.ready_bytes += pen.write(frames, now_ns);
+        }
+        if self.lanes.len() > 1 {
+            for frame in frames.iter() {
+                let size = frame.len() + FCS;
+                self.owners
+                    .push(id(number), u32::try_from(size).unwrap_or(u32::MAX));
+            }
+        }
+        if !alone {
+            self.reaped.move_to(&mut self.ready, taken);
+        }
+        if taken < count {
+            // Every frame is with the device.
+            self.blocked = true;
+            self.find_cause();
+        }
+        if self.ready.room() == 0 {
+            self.post(now_ns);
+        }
+        taken
+    }
+
+    /// Takes back frames that the device is done with.
+    #[cold]
+    fn collect(&mut self) {
+        while self.queue.reap(&mut self.reaped) > 0 {
+            while let Some(frame) = self.reaped.pop() {
+                self.spare.push(frame);
+            }
+        }
+    }
+
+    /// Posts what is ready. True if the ring took all of it.
+    #[inline]
+    fn post(&mut self, now_ns: u64) -> bool {
+        self.note_abandoned();
+        let offered = self.ready.len();
+        let taken = self.queue.burst(&mut self.ready);
+        let left: u64 = self
+            .ready
+            .iter()
+            .map(|frame| (frame.len() + FCS) as u64)
+            .sum();
+        self.posted += taken as u64;
+        if let [lane] = &self.lanes[..] {
+            lane.counts.posted.add(taken as u64);
+            lane.counts.bytes.add(self.ready_bytes - left);
+        } else {
+            self.count_posted(taken);
+        }
+        self.ready_bytes = left;
+        self.owners.remove(taken);
+        if taken == offered {
+            return true;
+        }
+        self.ready_since_ns = self.ready_since_ns.min(now_ns);
+        (self.blocked, self.short) = (true, true);
+        self.find_cause();
+        false
+    }
+
+    /// Counts the first `taken` of the frames that were ready, by lane.
+    fn count_posted(&mut self, taken: usize) {
+        for index in 0..taken {
+            let owner = self.owners.lane(index);
+            let counts = &self.lanes[owner].counts;
+            counts.posted.add(1);
+            counts.bytes.add(self.owners.size(index));
+            self.log.add(id(owner), 1);
+        }
+    }
+
+    /// Why the ring did not take everything.
+    #[cold]
+    fn find_cause(&mut self) {
+        self.look_at_state();
+        if self.cause != Cause::Paused {
+            self.cause = Cause::RingFull;
+        }
+    }
+
+    #[cold]
+    fn look_at_state(&mut self) {
+        match self.queue.state() {
+            QueueState::Running if self.cause == Cause::Paused => self.cause = Cause::RingFull,
+            QueueState::Running => {}
+            QueueState::Paused => self.cause = Cause::Paused,
+            QueueState::Failed => {
+                self.cause = Cause::Paused;
+                self.failed = true;
+                self.gate.stop();
+            }
+        }
+    }
+
+    /// Gives frames that the device took along when it was reset to their lanes.
+    #[inline]
+    fn note_abandoned(&mut self) {
+        let abandoned = self.queue.counts().abandoned;
+        let known = self.counts.abandoned.get();
+        if abandoned != known {
+            self.charge_abandoned(abandoned - known);
+            self.counts.abandoned.set(abandoned);
+        }
+    }
+
+    #[cold]
+    fn charge_abandoned(&mut self, count: u64) {
+        if let [lane] = &self.lanes[..] {
+            lane.counts.abandoned.add(count);
+            return;
+        }
+        for lane in self.log.take_last(count) {
+            self.lanes[lane].counts.abandoned.add(1);
+        }
+    }
+
+    /// Ends sending if there is nothing left to send, now or ever. `served` says that nothing is
+    /// due.
+    #[inline]
+    fn maybe_finish(&mut self, now_ns: u64, over: bool, served: bool) {
+        let late_ns = now_ns.saturating_sub(self.times.end_ns);
+        let given_up = self.failed || over && late_ns > self.times.catch_up_ns;
+        if given_up || served && (over || self.live == 0) {
+            self.finish(now_ns);
+        }
+    }
+
+    /// Settles what was asked and not posted, and begins to drain.
+    fn finish(&mut self, now_ns: u64) {
+        let end_ns = now_ns.min(self.times.end_ns);
+        self.gate.note_end(end_ns);
+        let elapsed_ns = end_ns.saturating_sub(self.times.start_ns);
+        for lane in &self.lanes {
+            let counts = &lane.counts;
+            if lane.unlimited {
+                counts.asked.set(counts.posted.get());
+                continue;
+            }
+            let asked = lane.pacer.timeline().due(elapsed_ns);
+            let known = counts.posted.get()
+                + counts.late.get()
+                + counts.ring_full.get()
+                + counts.paused.get();
+            let rest = asked.saturating_sub(known);
+            counts.asked.set(asked);
+            match self.cause {
+                Cause::Late => counts.ended.add(rest),
+                cause => pick(counts, cause).add(rest),
+            }
+        }
+        let until_ns = now_ns.saturating_add(self.times.drain_ns);
+        self.phase = Phase::Draining { until_ns };
+    }
+
+    /// Waits for the device to be done with what it has.
+    fn drain(&mut self, now_ns: u64, until_ns: u64) {
+        self.queue.poll();
+        self.note_abandoned();
+        let in_flight = self.queue.counts().in_flight();
+        if in_flight > 0 && now_ns < until_ns && self.queue.state() != QueueState::Failed {
+            return;
+        }
+        // What is with the device still is as good as abandoned: it is about to be stopped.
+        self.charge_abandoned(in_flight);
+        self.counts.abandoned.add(in_flight);
+        self.phase = Phase::Done;
+        self.gate.sender_done();
+    }
+}
+
+fn pick(counts: &LaneSent, cause: Cause) -> &Counter {
+    match cause {
+        Cause::Late => &counts.late,
+        Cause::RingFull => &counts.ring_full,
+        Cause::Paused => &counts.paused,
+    }
+}
+
+/// A lane's number, as lists keep it.
+#[inline]
+fn id(lane: usize) -> u32 {
+    u32::try_from(lane).expect("a queue has fewer lanes than stamps can name")
+}
