@@ -52,13 +52,15 @@ pub enum OpenError {
         /// What was asked for.
         what: String,
     },
-    /// The device refused the features that it had offered.
-    #[error("{port}: the device did not accept its own features {features}")]
-    Refused {
+    /// The device has fewer queue pairs than were asked for.
+    #[error("{port} has {offered} queue pairs, not {asked}")]
+    TooFewQueues {
         /// The port.
         port: String,
-        /// The features, by name.
-        features: String,
+        /// Pairs asked for.
+        asked: usize,
+        /// Pairs that it has.
+        offered: usize,
     },
     /// An option has a value that makes no sense.
     #[error("{option} of {value} is not possible: {allowed}")]
@@ -138,6 +140,9 @@ impl OpenError {
             Self::NotOffered { what, .. } => Some(format!(
                 "enable {what} on the other side, or leave it out here"
             )),
+            Self::TooFewQueues { offered, .. } => {
+                Some(format!("queues={offered}, or give the device more"))
+            }
             Self::NoPeer { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!(
                     "ls -l {}; run as a user who may write to it",
@@ -161,11 +166,9 @@ impl OpenError {
             Self::Silent { .. } | Self::Closed { .. } | Self::Nonsense { .. } => {
                 Some("check that the socket is a vhost-user backend's, and look in its log".into())
             }
-            Self::Bar { .. }
-            | Self::Broken { .. }
-            | Self::Refused { .. }
-            | Self::Option { .. }
-            | Self::Listen { .. } => None,
+            Self::Bar { .. } | Self::Broken { .. } | Self::Option { .. } | Self::Listen { .. } => {
+                None
+            }
         }
     }
 }

@@ -1,0 +1,126 @@
+//! Queues for a run: one type for each format, order and offload, chosen here.
+
+use std::sync::Arc;
+
+use port::{RxQueue, TxQueue};
+
+use crate::doorbell::Notifier;
+use crate::features::Features;
+use crate::plan::Parts;
+use crate::rx::packed::PackedRx;
+use crate::rx::split::SplitRx;
+use crate::rx::{Fit, Rx, RxEngine};
+use crate::shared::Shared;
+use crate::tx::packed::PackedTx;
+use crate::tx::split::SplitTx;
+use crate::tx::tables::Tables;
+use crate::tx::{Tx, TxEngine};
+
+/// What a queue needs besides its ring.
+pub(crate) struct Site {
+    /// What it shares with the port.
+    pub(crate) shared: Arc<Shared>,
+    /// The ring's number.
+    pub(crate) ring: usize,
+    /// How to tell the device.
+    pub(crate) notifier: Notifier,
+}
+
+/// The send queue of pair `pair`.
+pub(crate) fn send(parts: &Parts, pair: usize, site: Site) -> Box<dyn TxQueue> {
+    let features = parts.shape.features;
+    let header = features.header_bytes();
+    let memory = parts.rings[pair * 2 + 1].clone();
+    let tables = parts.tables.get(pair).cloned().map(Tables::new);
+    let packed = features.contains(Features::RING_PACKED);
+    let ordered = features.contains(Features::IN_ORDER);
+    match (packed, ordered) {
+        (false, false) => wrap(
+            SplitTx::<false>::new(memory, header, tables),
+            header,
+            features,
+            site,
+        ),
+        (false, true) => wrap(
+            SplitTx::<true>::new(memory, header, tables),
+            header,
+            features,
+            site,
+        ),
+        (true, false) => wrap(
+            PackedTx::<false>::new(memory, header, tables),
+            header,
+            features,
+            site,
+        ),
+        (true, true) => wrap(
+            PackedTx::<true>::new(memory, header, tables),
+            header,
+            features,
+            site,
+        ),
+    }
+}
+
+fn wrap<E: TxEngine + 'static>(
+    engine: E,
+    header: usize,
+    features: Features,
+    site: Site,
+) -> Box<dyn TxQueue> {
+    let Site {
+        shared,
+        ring,
+        notifier,
+    } = site;
+    if features.contains(Features::CSUM) {
+        Box::new(Tx::<E, true>::new(engine, header, shared, ring, notifier))
+    } else {
+        Box::new(Tx::<E, false>::new(engine, header, shared, ring, notifier))
+    }
+}
+
+/// The receive queue of pair `pair`.
+pub(crate) fn receive(parts: &Parts, pair: usize, site: Site) -> Box<dyn RxQueue> {
+    let features = parts.shape.features;
+    let fit = Fit {
+        header: features.header_bytes(),
+        mergeable: features.contains(Features::MRG_RXBUF),
+    };
+    let memory = parts.rings[pair * 2].clone();
+    let packed = features.contains(Features::RING_PACKED);
+    let ordered = features.contains(Features::IN_ORDER);
+    match (packed, ordered) {
+        (false, false) => open(SplitRx::<false>::new(memory, fit), fit, features, site),
+        (false, true) => open(SplitRx::<true>::new(memory, fit), fit, features, site),
+        (true, false) => open(PackedRx::<false>::new(memory, fit), fit, features, site),
+        (true, true) => open(PackedRx::<true>::new(memory, fit), fit, features, site),
+    }
+}
+
+fn open<E: RxEngine + 'static>(
+    engine: E,
+    fit: Fit,
+    features: Features,
+    site: Site,
+) -> Box<dyn RxQueue> {
+    let Site {
+        shared,
+        ring,
+        notifier,
+    } = site;
+    match (fit.mergeable, features.contains(Features::GUEST_CSUM)) {
+        (false, false) => Box::new(Rx::<E, false, false>::new(
+            engine, fit, shared, ring, notifier,
+        )),
+        (false, true) => Box::new(Rx::<E, false, true>::new(
+            engine, fit, shared, ring, notifier,
+        )),
+        (true, false) => Box::new(Rx::<E, true, false>::new(
+            engine, fit, shared, ring, notifier,
+        )),
+        (true, true) => Box::new(Rx::<E, true, true>::new(
+            engine, fit, shared, ring, notifier,
+        )),
+    }
+}

@@ -1,0 +1,190 @@
+//! Descriptor words, as both rings have them, and the header before each frame.
+//!
+//! A descriptor is 16 bytes, seen as two words: an address, and length, flags and number. Split
+//! rings (§2.7.5) have the flags before the number of the next descriptor, packed rings (§2.8.13)
+//! have the buffer's number before the flags, which lie in the same half of the word.
+
+use std::sync::atomic::AtomicU64;
+
+use hw::mmio::Field;
+
+/// One descriptor: address, and the rest.
+pub(crate) type Words = [AtomicU64; 2];
+
+bitflags::bitflags! {
+    /// Flags of a descriptor (§2.7.5, §2.8.1, §2.8.13).
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub(crate) struct DescFlags: u16 {
+        /// The buffer goes on in another descriptor.
+        const NEXT = 1 << 0;
+        /// The device writes the buffer, else it reads it.
+        const WRITE = 1 << 1;
+        /// The buffer is a table of descriptors.
+        const INDIRECT = 1 << 2;
+        /// Packed rings: the driver's mark, equal to its wrap counter.
+        const AVAIL = 1 << 7;
+        /// Packed rings: the device's mark.
+        const USED = 1 << 15;
+        const _ = !0;
+    }
+}
+
+/// Length of the buffer in bytes, in either ring.
+const LEN: Field = Field::bits(31, 0);
+/// Flags of a split descriptor.
+const SPLIT_FLAGS: Field = Field::bits(47, 32);
+/// The next descriptor of a split chain.
+const SPLIT_NEXT: Field = Field::bits(63, 48);
+/// The buffer's number in a packed descriptor.
+const PACKED_ID: Field = Field::bits(47, 32);
+/// Flags of a packed descriptor.
+const PACKED_FLAGS: Field = Field::bits(63, 48);
+
+/// The second word of a split descriptor.
+#[inline]
+pub(crate) fn split_word(len: u32, flags: DescFlags, next: u16) -> u64 {
+    (LEN.put(u64::from(len))
+        | SPLIT_FLAGS.put(u64::from(flags.bits()))
+        | SPLIT_NEXT.put(u64::from(next)))
+    .to_le()
+}
+
+/// The second word of a packed descriptor.
+#[inline]
+pub(crate) fn packed_word(len: u32, id: u16, flags: DescFlags) -> u64 {
+    (LEN.put(u64::from(len))
+        | PACKED_ID.put(u64::from(id))
+        | PACKED_FLAGS.put(u64::from(flags.bits())))
+    .to_le()
+}
+
+/// What a device says of a buffer in a packed ring: number, length, and its marks.
+#[inline]
+pub(crate) fn packed_used(word: u64) -> (u16, u32, DescFlags) {
+    let word = u64::from_le(word);
+    let [l0, l1, l2, l3, i0, i1, f0, f1] = word.to_le_bytes();
+    (
+        u16::from_le_bytes([i0, i1]),
+        u32::from_le_bytes([l0, l1, l2, l3]),
+        DescFlags::from_bits_retain(u16::from_le_bytes([f0, f1])),
+    )
+}
+
+/// The marks of a packed descriptor that the driver makes available on a lap with wrap counter
+/// `wrap` (§2.8.1).
+#[inline]
+pub(crate) const fn available(wrap: bool) -> DescFlags {
+    if wrap {
+        DescFlags::AVAIL
+    } else {
+        DescFlags::USED
+    }
+}
+
+/// True if `flags` are those of a descriptor that the device has used on a lap with wrap counter
+/// `wrap` (§2.8.1).
+#[inline]
+pub(crate) fn is_used(flags: DescFlags, wrap: bool) -> bool {
+    flags.contains(DescFlags::AVAIL) == wrap && flags.contains(DescFlags::USED) == wrap
+}
+
+bitflags::bitflags! {
+    /// Flags of the header before a frame (§5.1.6).
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub(crate) struct HeaderFlags: u8 {
+        /// The checksum at `csum_start + csum_offset` holds the pseudo-header's sum only.
+        const NEEDS_CSUM = 1 << 0;
+        /// The device found the checksum right.
+        const DATA_VALID = 1 << 1;
+        const _ = !0;
+    }
+}
+
+/// The longest header: that of the standard. The drafts' lacks the last field.
+pub(crate) const HEADER_MAX: usize = 12;
+
+/// The header of a sent frame whose checksum the device completes: `start` is where the summing
+/// begins in the frame, `offset` where the sum goes from there (§5.1.6.2).
+pub(crate) fn checksum_header(start: u16, offset: u16) -> [u8; HEADER_MAX] {
+    let [s0, s1] = start.to_le_bytes();
+    let [o0, o1] = offset.to_le_bytes();
+    [
+        HeaderFlags::NEEDS_CSUM.bits(),
+        0,
+        0,
+        0,
+        0,
+        0,
+        s0,
+        s1,
+        o0,
+        o1,
+        0,
+        0,
+    ]
+}
+
+/// Flags, and the number of buffers where the header has it, of a received frame's header. The
+/// header ends where `headroom` does.
+#[inline]
+pub(crate) fn received(headroom: &[u8; hugemem::HEADROOM], header: usize) -> (HeaderFlags, u16) {
+    let start = headroom.len() - header;
+    let flags = HeaderFlags::from_bits_retain(headroom[start]);
+    let buffers = u16::from_le_bytes([
+        headroom[hugemem::HEADROOM - 2],
+        headroom[hugemem::HEADROOM - 1],
+    ]);
+    (flags, buffers)
+}
+
+const _: () = assert!(size_of::<Words>() == 16, "a descriptor is 16 bytes");
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn descriptor_words_have_their_bytes_where_the_standard_says() {
+        let word = split_word(0x1122_3344, DescFlags::NEXT | DescFlags::WRITE, 0xabcd);
+        assert_eq!(
+            word.to_ne_bytes(),
+            [0x44, 0x33, 0x22, 0x11, 3, 0, 0xcd, 0xab]
+        );
+        let word = packed_word(60, 0x1234, available(false) | DescFlags::INDIRECT);
+        assert_eq!(word.to_ne_bytes(), [60, 0, 0, 0, 0x34, 0x12, 4, 0x80]);
+        assert_eq!(
+            packed_used(word),
+            (0x1234, 60, DescFlags::USED | DescFlags::INDIRECT)
+        );
+    }
+
+    #[test]
+    fn a_packed_descriptor_is_used_when_both_marks_equal_the_wrap_counter() {
+        for wrap in [false, true] {
+            assert!(!is_used(available(wrap), wrap), "available, not used");
+            assert!(!is_used(available(wrap), !wrap));
+        }
+        assert!(is_used(DescFlags::AVAIL | DescFlags::USED, true));
+        assert!(is_used(DescFlags::empty(), false));
+        assert!(
+            !is_used(DescFlags::empty(), true),
+            "a fresh ring has nothing used"
+        );
+    }
+
+    #[test]
+    fn a_checksum_header_says_where_to_sum_and_where_to_put_it() {
+        assert_eq!(
+            checksum_header(34, 16),
+            [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0]
+        );
+        let mut headroom = [0; hugemem::HEADROOM];
+        headroom[52] = 3;
+        headroom[62..].copy_from_slice(&[5, 1]);
+        let (flags, buffers) = received(&headroom, 12);
+        assert_eq!(
+            (flags, buffers),
+            (HeaderFlags::NEEDS_CSUM | HeaderFlags::DATA_VALID, 261)
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! What a run asks for, checked against what the device can do, and the memory it takes.
+
+use std::sync::atomic::AtomicU8;
+
+use hugemem::{Dma, Memory, MemoryError};
+use port::{Caps, Config, StartError};
+
+use crate::control;
+use crate::desc::Words;
+use crate::features::{Features, choose};
+use crate::options::Options;
+use crate::ring::{Format, Geometry, RingMemory};
+use crate::transport::Transport;
+use crate::tx::tables::Tables;
+
+/// The shape of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The features to use.
+    pub(crate) features: Features,
+    /// Queue pairs that the device works on.
+    pub(crate) pairs: usize,
+    /// Rings of those pairs: receive, send, receive, …
+    pub(crate) rings: Vec<Geometry>,
+    /// The control queue's, and its number.
+    pub(crate) control: Option<(u16, Geometry)>,
+}
+
+/// What the ring numbers of the device follow from.
+pub(crate) struct Numbers {
+    /// Most queue pairs that the device has, whether they are used or not.
+    pub(crate) device_pairs: usize,
+}
+
+impl Shape {
+    /// The shape that `config` asks for.
+    pub(crate) fn new<T: Transport>(
+        transport: &T,
+        caps: &Caps,
+        options: &Options,
+        numbers: &Numbers,
+        config: &Config,
+    ) -> Result<Self, StartError> {
+        let unsupported = |what, asked: String, allowed: String| StartError::Unsupported {
+            port: transport.name().to_owned(),
+            what,
+            asked,
+            allowed,
+        };
+        let missing = config.offloads - caps.offloads;
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.iter_names().map(|(name, _)| name).collect();
+            let allowed = "this device does not offer it".into();
+            return Err(unsupported("offloading", names.join(", "), allowed));
+        }
+        for (what, asked, limits) in [
+            (
+                "a number of receive queues",
+                config.rx_queues,
+                &caps.rx_queues,
+            ),
+            ("a number of send queues", config.tx_queues, &caps.tx_queues),
+        ] {
+            if asked > 0 && !limits.allow(asked) {
+                let allowed = format!("at most {}", limits.range.end());
+                return Err(unsupported(what, asked.to_string(), allowed));
+            }
+        }
+        let rx = config.rx_slots.unwrap_or(caps.rx_slots.default);
+        let tx = config.tx_slots.unwrap_or(caps.tx_slots.default);
+        for (what, asked, limits) in [
+            ("a receive ring", rx, &caps.rx_slots),
+            ("a send ring", tx, &caps.tx_slots),
+        ] {
+            if !limits.allow(asked) {
+                let power = if limits.power_of_two {
+                    ", a power of two"
+                } else {
+                    ""
+                };
+                let range = &limits.range;
+                let allowed = format!("{} to {} slots{power}", range.start(), range.end());
+                return Err(unsupported(what, format!("{asked} slots"), allowed));
+            }
+        }
+        if config.rx_queues > 0 && config.rx_capacity < FRAME_MIN {
+            let asked = format!("{} bytes", config.rx_capacity);
+            return Err(unsupported(
+                "a receive frame",
+                asked,
+                format!("{FRAME_MIN} at least"),
+            ));
+        }
+        if config.rss.is_some() {
+            let allowed = "this device has none".into();
+            return Err(unsupported("spreading by RSS", "a table".into(), allowed));
+        }
+        let features = choose(transport.offered(), options, config.offloads)
+            .map_err(|missing| unsupported("option", missing.0.into(), "not offered".into()))?;
+        Ok(Self::build(transport, features, numbers, (config, rx, tx)))
+    }
+
+    fn build<T: Transport>(
+        transport: &T,
+        features: Features,
+        numbers: &Numbers,
+        (config, rx, tx): (&Config, usize, usize),
+    ) -> Self {
+        let format = match features.contains(Features::RING_PACKED) {
+            true => Format::Packed,
+            false => Format::Split {
+                legacy: transport.is_legacy(),
+            },
+        };
+        let pairs = config.rx_queues.max(config.tx_queues).max(1);
+        let legacy = transport.is_legacy();
+        let rings = (0u16..)
+            .take(pairs * 2)
+            .map(|ring| {
+                let asked = if ring.is_multiple_of(2) { rx } else { tx };
+                let slots = if legacy { transport.slots(ring) } else { asked };
+                Geometry { format, slots }
+            })
+            .collect();
+        let control = features.contains(Features::CTRL_VQ).then(|| {
+            // Behind all pairs that the device has, if it counts them at all (§5.1.2).
+            let pairs = if features.contains(Features::MQ) {
+                numbers.device_pairs
+            } else {
+                1
+            };
+            let ring = u16::try_from(pairs * 2).unwrap_or(u16::MAX);
+            let most = transport.slots(ring);
+            let slots = if legacy {
+                most
+            } else {
+                most.min(control::SLOTS)
+            };
+            (ring, Geometry { format, slots })
+        });
+        let control = control.filter(|(_, geometry)| geometry.slots >= 2);
+        let features = match control {
+            Some(_) => features,
+            None => features - CONTROLLED,
+        };
+        Self {
+            features,
+            pairs,
+            rings,
+            control,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let rings = self
+            .rings
+            .iter()
+            .chain(self.control.iter().map(|(_, geometry)| geometry));
+        let control = if self.control.is_some() {
+            control::BYTES
+        } else {
+            0
+        };
+        let tables: usize = self.sends().map(|ring| self.table_bytes(ring)).sum();
+        rings.map(|geometry| geometry.bytes()).sum::<usize>() + control + tables
+    }
+
+    fn sends(&self) -> impl Iterator<Item = &Geometry> {
+        self.rings.iter().skip(1).step_by(2)
+    }
+
+    fn table_bytes(&self, ring: &Geometry) -> usize {
+        if self.features.contains(Features::INDIRECT_DESC) {
+            Tables::descriptors(ring.slots) * size_of::<Words>() + 64
+        } else {
+            0
+        }
+    }
+
+    /// Carves the memory that it takes.
+    pub(crate) fn carve(&self, memory: &Memory) -> Result<Parts, MemoryError> {
+        let rings = self
+            .rings
+            .iter()
+            .map(|ring| ring.carve(memory))
+            .collect::<Result<_, _>>()?;
+        let mut tables = Vec::new();
+        if self.features.contains(Features::INDIRECT_DESC) {
+            for ring in self.sends() {
+                tables.push(memory.carve(Tables::descriptors(ring.slots), 64)?);
+            }
+        }
+        let control = match &self.control {
+            Some((_, geometry)) => Some((geometry.carve(memory)?, control::carve(memory)?)),
+            None => None,
+        };
+        Ok(Parts {
+            shape: self.clone(),
+            rings,
+            tables,
+            control,
+        })
+    }
+}
+
+/// Features that nobody can use without a control queue.
+const CONTROLLED: Features = Features::CTRL_VQ
+    .union(Features::CTRL_RX)
+    .union(Features::CTRL_VLAN)
+    .union(Features::CTRL_MAC_ADDR)
+    .union(Features::MQ);
+
+/// Bytes of the smallest buffer that is armed for receiving.
+const FRAME_MIN: usize = 60;
+
+/// The memory of a run, kept from one start to the next, as memory is carved for good.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    /// What it was carved for.
+    pub(crate) shape: Shape,
+    /// Rings: receive, send, receive, …
+    pub(crate) rings: Vec<RingMemory>,
+    /// Tables of each send ring, if there are any.
+    pub(crate) tables: Vec<Dma<Words>>,
+    /// The control queue's ring and area.
+    pub(crate) control: Option<(RingMemory, Dma<AtomicU8>)>,
+}
+
+impl Parts {
+    /// Makes every ring empty.
+    pub(crate) fn clear(&self) {
+        let control = self.control.iter().map(|(ring, _)| ring);
+        self.rings.iter().chain(control).for_each(RingMemory::clear);
+    }
+
+    /// The rings by their numbers in the device.
+    pub(crate) fn numbered(&self) -> Vec<(u16, RingMemory)> {
+        let control = self.shape.control.iter().zip(&self.control);
+        (0..)
+            .zip(self.rings.iter().cloned())
+            .chain(control.map(|((number, _), (ring, _))| (*number, ring.clone())))
+            .collect()
+    }
+
+    /// True if it is part of `memory` and shaped as `shape`.
+    pub(crate) fn serves(&self, memory: &Memory, shape: &Shape) -> bool {
+        let tabled = |shape: &Shape| shape.features.contains(Features::INDIRECT_DESC);
+        self.rings.iter().all(|ring| ring.desc.is_in(memory))
+            && self.shape.rings == shape.rings
+            && self.shape.control == shape.control
+            && tabled(&self.shape) == tabled(shape)
+    }
+}

@@ -1,0 +1,250 @@
+//! A receive queue as the engine sees it.
+
+use std::sync::Arc;
+
+use hugemem::{BURST, Burst, Frame, HEADROOM, TxFlags};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue};
+
+use crate::desc::{HEADER_MAX, HeaderFlags, received};
+use crate::doorbell::Notifier;
+use crate::ring::{Lie, SLOTS_MAX};
+use crate::rx::{Fit, RxEngine};
+use crate::shared::{Ledger, Shared, Signal};
+use crate::tx::lane::FCS;
+
+/// A receive queue over ring `E`; `MERGE` if a frame may fill several buffers, `CSUM` if the
+/// device says what it knows of checksums.
+pub(crate) struct Rx<E: RxEngine, const MERGE: bool, const CSUM: bool> {
+    engine: E,
+    fit: Fit,
+    shared: Arc<Shared>,
+    /// The ring's number in the device.
+    ring: usize,
+    /// The signal under which it works.
+    signal: Signal,
+    /// The round for which the ring is clear.
+    cleared: u32,
+    notifier: Notifier,
+    /// Buffers of the frame under way that are still to come.
+    rest: u16,
+    frames: u64,
+    bytes: u64,
+    errors: u64,
+    armed: u64,
+}
+
+impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
+    /// A queue on ring number `ring`.
+    pub(crate) fn new(
+        engine: E,
+        fit: Fit,
+        shared: Arc<Shared>,
+        ring: usize,
+        notifier: Notifier,
+    ) -> Self {
+        let signal = shared.signal();
+        Self {
+            engine,
+            fit,
+            shared,
+            ring,
+            signal,
+            cleared: signal.round(),
+            notifier,
+            rest: 0,
+            frames: 0,
+            bytes: 0,
+            errors: 0,
+            armed: 0,
+        }
+    }
+
+    /// True if the queue may work.
+    #[inline]
+    fn is_running(&mut self) -> bool {
+        let signal = self.shared.signal();
+        if signal == self.signal && signal.state() == QueueState::Running {
+            return true;
+        }
+        self.follow()
+    }
+
+    /// Does what a new signal asks. A ring that starts over has its frames armed at once: the
+    /// device is let in only later.
+    #[cold]
+    fn follow(&mut self) -> bool {
+        let signal = self.shared.signal_after_all();
+        match signal.state() {
+            QueueState::Running if self.cleared == signal.round() => {
+                self.signal = signal;
+                let engine = &self.engine;
+                self.notifier.notify(|| engine.wants_notification());
+                true
+            }
+            QueueState::Running | QueueState::Paused => {
+                if self.cleared != signal.round() {
+                    self.rest = 0;
+                    self.engine.restart();
+                    self.cleared = signal.round();
+                    self.shared.clear_for(self.ring, signal.round());
+                }
+                false
+            }
+            QueueState::Failed => {
+                self.signal = signal;
+                false
+            }
+        }
+    }
+
+    /// Takes what the device has filled; how many buffers.
+    #[inline]
+    fn collect(&mut self, out: &mut RxBurst) -> Result<usize, Lie> {
+        self.engine.refresh()?;
+        let before = out.frames.len();
+        let mut at = before;
+        while at < BURST {
+            let Some((mut frame, len)) = self.engine.next()? else {
+                break;
+            };
+            let meta = self.open(&mut frame, len)?;
+            out.meta[at] = meta;
+            out.frames
+                .push(frame)
+                .unwrap_or_else(|_| unreachable!("there is room for it"));
+            at += 1;
+        }
+        Ok(at - before)
+    }
+
+    /// Makes a frame of a buffer that the device wrote `len` bytes to.
+    #[inline]
+    fn open(&mut self, frame: &mut Frame, len: u32) -> Result<RxMeta, Lie> {
+        let (_, limit) = self.fit.buffer(frame);
+        if len > limit {
+            return Err(Lie::Length(len));
+        }
+        let mut meta = RxMeta::default();
+        let len = len as usize;
+        if MERGE && self.rest > 0 {
+            self.rest -= 1;
+            move_up(frame, len, self.fit.header);
+            self.bytes += len as u64;
+        } else if len < self.fit.header {
+            frame.set_len(0);
+            self.errors += 1;
+            meta.flags = RxFlags::ERROR;
+            return Ok(meta);
+        } else {
+            frame.set_len(len - self.fit.header);
+            self.frames += 1;
+            self.bytes += (len - self.fit.header) as u64 + FCS;
+            if MERGE || CSUM {
+                self.read_header(frame, &mut meta)?;
+            }
+        }
+        if MERGE && self.rest > 0 {
+            meta.flags |= RxFlags::MORE;
+        }
+        Ok(meta)
+    }
+
+    #[inline]
+    fn read_header(&mut self, frame: &Frame, meta: &mut RxMeta) -> Result<(), Lie> {
+        let (flags, buffers) = received(frame.headroom(), self.fit.header);
+        if MERGE {
+            if buffers == 0 || usize::from(buffers) > SLOTS_MAX {
+                return Err(Lie::Buffers(buffers));
+            }
+            self.rest = buffers - 1;
+        }
+        if CSUM {
+            if flags.contains(HeaderFlags::NEEDS_CSUM) {
+                meta.flags |= RxFlags::L4_PARTIAL;
+            } else if flags.contains(HeaderFlags::DATA_VALID) {
+                meta.flags |= RxFlags::L4_GOOD;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the control thread what was counted.
+    #[inline]
+    fn note(&self) {
+        let ledger = self.shared.ledger(self.ring);
+        Ledger::note(&ledger.frames, self.frames);
+        Ledger::note(&ledger.bytes, self.bytes);
+        Ledger::note(&ledger.errors, self.errors);
+    }
+}
+
+/// Moves the `len` bytes of a buffer without header to the frame's start.
+fn move_up(frame: &mut Frame, len: usize, header: usize) {
+    let mut first = [0; HEADER_MAX];
+    first[..header].copy_from_slice(&frame.headroom()[HEADROOM - header..]);
+    let room = frame.room_mut();
+    room.copy_within(..len.saturating_sub(header), header.min(len));
+    let head = header.min(len);
+    room[..head].copy_from_slice(&first[..head]);
+    frame.set_len(len);
+}
+
+impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, CSUM> {
+    fn burst(&mut self, out: &mut RxBurst) -> usize {
+        if !self.is_running() {
+            return 0;
+        }
+        let before = out.frames.len();
+        match self.collect(out) {
+            Ok(0) => 0,
+            Ok(moved) => {
+                self.note();
+                moved
+            }
+            Err(lie) => {
+                self.shared.fail(self.ring, lie);
+                self.note();
+                out.frames.len() - before
+            }
+        }
+    }
+
+    fn arm(&mut self, empties: &mut Burst) -> usize {
+        if !self.is_running() {
+            return 0;
+        }
+        let count = self.engine.room().min(empties.len());
+        for _ in 0..count {
+            let Some(mut frame) = empties.pop() else {
+                break;
+            };
+            frame.flags = TxFlags::empty();
+            frame.lend_headroom();
+            self.engine.put(frame);
+        }
+        if count > 0 {
+            self.armed += count as u64;
+            self.engine.publish();
+            let engine = &self.engine;
+            self.notifier.notify(|| engine.wants_notification());
+            let ledger = self.shared.ledger(self.ring);
+            Ledger::note(&ledger.posted, self.armed);
+            Ledger::note(&ledger.kicks, self.notifier.kicks());
+        }
+        count
+    }
+
+    fn room(&self) -> usize {
+        self.engine.room()
+    }
+
+    fn state(&self) -> QueueState {
+        self.shared.signal().state()
+    }
+}
+
+impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Drop for Rx<E, MERGE, CSUM> {
+    fn drop(&mut self) {
+        self.shared.adopt(self.ring, self.engine.drain());
+    }
+}
