@@ -142,6 +142,7 @@ fn a_device_is_opened_in_the_order_that_the_kernel_wants() {
 #[test]
 fn windows_are_on_and_bus_mastering_is_off_until_the_driver_says_so() {
     let machine = Machine::new();
+    machine.device(A, |device| device.keeps_master = true);
     let function = machine.open(A);
     assert_eq!(function.config16(COMMAND) & 7, 3);
     set_bus_master(&function, true);
@@ -200,13 +201,18 @@ fn a_group_that_cannot_share_gets_a_container_of_its_own() {
 #[test]
 fn no_dma_happens_once_a_function_is_dropped_whatever_is_kept() {
     let machine = Machine::new();
+    machine.device(A, |device| {
+        device.windows.push((2, Window::new(64, false)));
+    });
     let function = machine.open(A);
-    let window = function.bar(0).unwrap();
+    // A window that is reached by calls keeps the device's file open.
+    let window = function.bar(2).unwrap();
     let memory = Memory::new(&request(1 << 20, vec![function.space()])).unwrap();
     let ring = memory.carve::<std::sync::atomic::AtomicU64>(8, 64).unwrap();
     set_bus_master(&function, true);
     assert!(machine.can_dma(A, ring.iova().get()));
     drop(function);
+    assert_eq!(machine.device(A, |device| device.open), 1, "still open");
     assert!(!machine.can_dma(A, ring.iova().get()));
     drop((window, memory, ring));
     let order = [
@@ -281,6 +287,8 @@ fn the_kernels_refusals_to_map_are_told_apart() {
     space
         .map(&machine.area(6 * GIB, GIB))
         .expect("the limit is raised as far as it goes");
+    space.unmap(Iova::from_device(6 * GIB), GIB);
+    space.map(&machine.area(6 * GIB, GIB)).unwrap();
     let locked = space.map(&machine.area(8 * GIB, GIB)).unwrap_err();
     assert!(
         matches!(locked, MapError::LockLimit { bytes } if bytes == 3 * GIB),

@@ -39,6 +39,8 @@ pub(in super::super) struct MockDevice {
     pub(in super::super) config: Vec<u8>,
     pub(in super::super) windows: Vec<(u32, Window)>,
     pub(in super::super) can_reset: bool,
+    /// Opening it does not take bus mastering from it.
+    pub(in super::super) keeps_master: bool,
     /// What the owner of its physical function asks for.
     pub(in super::super) token: Option<[u8; 16]>,
     /// Devices that a reset of its bus would reset: itself among them.
@@ -69,6 +71,7 @@ impl MockDevice {
             config,
             windows: Vec::new(),
             can_reset: true,
+            keeps_master: false,
             token: None,
             bus: Vec::new(),
             vectors: 4,
@@ -350,7 +353,9 @@ impl MockDevice {
     /// Opening a device takes bus mastering from it.
     fn begin(&mut self) {
         self.open += 1;
-        self.config[4] &= !4;
+        if !self.keeps_master {
+            self.config[4] &= !4;
+        }
     }
 
     /// `argsz` 4, flags 4, index 4, first capability 4, size 8, offset 8; then capabilities.
