@@ -76,9 +76,10 @@ pub(crate) struct Machine {
     /// 4 KiB pages instead of hugepages (not for NICs).
     #[arg(long)]
     pub(crate) no_huge: bool,
-    /// Stop after this time: 10s, 500ms, 3m, 1h; `forever` runs until Ctrl-C.
-    #[arg(short, long, value_name = "TIME", default_value = "10s")]
-    pub(crate) duration: String,
+    /// Stop after this time: 10s, 500ms, 3m, 1h; `forever` runs until Ctrl-C. Left out: 10s, or
+    /// forever for fwd.
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
     /// Also write the JSON result to this file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -111,10 +112,14 @@ pub(crate) struct Run {
         verbatim_doc_comment
     )]
     pub(crate) multiplier: String,
-    /// Only the first port sends; without it every port sends its profile's direction (even
-    /// ports the first, odd ports the other) and receives.
+    /// Only the first port of each pair sends; without it every port sends its profile's
+    /// direction (even ports the first, odd ports the other) and receives.
     #[arg(long)]
     pub(crate) one_way: bool,
+    /// Destination address of frames that do not set one. Left out: the other port of the pair;
+    /// 02:00:00:00:00:00 for a port without one.
+    #[arg(long, value_name = "MAC")]
+    pub(crate) dst_mac: Option<String>,
     /// Fail (exit code 5) unless all of these hold: loss=0,loss<=0.1%,p99<50us,rx_pps>=1mpps
     #[arg(long, value_name = "CRITERIA", value_delimiter = ',')]
     pub(crate) require: Vec<String>,
@@ -161,9 +166,9 @@ pub(crate) struct Show {
         value_name = "RATE"
     )]
     pub(crate) multiplier: String,
-    /// How many frames to show of each port, in the order of sending.
-    #[arg(long, default_value_t = 4, value_name = "N")]
-    pub(crate) count: u64,
+    /// How many frames, in the order of sending. Left out: 4, or 1000 for --pcap.
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
     /// Write them to this file instead, or - for stdout.
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
@@ -269,8 +274,8 @@ mod test {
         assert_eq!(run.knobs.tunables, ["size=64", "vm=var1"]);
         assert_eq!(run.machine.ports, ["sim:virtio", "sim:virtio"]);
         assert_eq!(
-            (run.multiplier.as_str(), run.machine.duration.as_str()),
-            ("10mpps", "10s")
+            (run.multiplier.as_str(), run.machine.duration.as_deref()),
+            ("10mpps", Some("10s"))
         );
     }
 }

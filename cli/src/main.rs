@@ -6,13 +6,17 @@
 
 mod args;
 mod commands;
+mod cores;
 mod doctor;
+mod drive;
 mod error;
-mod holders;
 mod host;
 mod nics;
 mod output;
+mod preview;
+mod profile;
 mod require;
+mod session;
 mod signal;
 mod suggest;
 mod units;

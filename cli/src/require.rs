@@ -1,5 +1,7 @@
 //! Criteria that turn a run into a test: `loss=0`, `p99<50us`, `rx_pps>=1mpps`.
 
+use std::fmt;
+
 use crate::error::Error;
 use crate::suggest;
 use crate::units;
@@ -73,12 +75,12 @@ pub(crate) enum Relation {
     AtLeast,
 }
 
-/// Longer signs first, so that `<=` is not read as `<`.
+/// The first sign of a relation is how it is written.
 const RELATIONS: &[(&str, Relation)] = &[
     ("<=", Relation::AtMost),
     (">=", Relation::AtLeast),
-    ("==", Relation::Equal),
     ("=", Relation::Equal),
+    ("==", Relation::Equal),
     ("<", Relation::Below),
     (">", Relation::Above),
 ];
@@ -121,8 +123,8 @@ pub(crate) struct Measured {
     pub(crate) asked: u64,
     /// Frames sent.
     pub(crate) sent: u64,
-    /// Frames lost.
-    pub(crate) lost: u64,
+    /// Frames lost, where that can be known.
+    pub(crate) lost: Option<u64>,
     /// Frames received more than once.
     pub(crate) duplicated: u64,
     /// Frames received after a later one.
@@ -156,6 +158,12 @@ pub(crate) struct Latency {
     pub(crate) jitter: f64,
 }
 
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl Criterion {
     /// Reads `metric relation limit`.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
@@ -169,9 +177,11 @@ impl Criterion {
             return Err(bad("there is no =, < or > in it".to_owned(), examples));
         };
         let (name, rest) = text.split_at(at);
+        // The longest sign that fits: `<=` is not `<`.
         let (sign, relation) = RELATIONS
             .iter()
-            .find(|(sign, _)| rest.starts_with(sign))
+            .filter(|(sign, _)| rest.starts_with(sign))
+            .max_by_key(|(sign, _)| sign.len())
             .ok_or_else(|| bad("there is no =, < or > in it".to_owned(), examples))?;
         Self::new(name.trim(), *relation, rest[sign.len()..].trim())
     }
@@ -209,7 +219,11 @@ impl Criterion {
     /// What was found instead, if the criterion is not met.
     pub(crate) fn violation(&self, measured: &Measured) -> Option<String> {
         let Some((value, whole)) = self.value(measured) else {
-            return Some(format!("{}: no stream measures latency", self.text));
+            let what = match self.metric {
+                Metric::Loss => "what was lost cannot be known: no stream is measured",
+                _ => "no stream measures latency",
+            };
+            return Some(format!("{}: {what}", self.text));
         };
         let (value, limit, unit) = match self.limit {
             Limit::Absolute(limit) => (value, limit, ""),
@@ -231,7 +245,7 @@ impl Criterion {
     fn value(&self, measured: &Measured) -> Option<(f64, f64)> {
         let (sent, asked) = (measured.sent as f64, measured.asked as f64);
         Some(match self.metric {
-            Metric::Loss => (measured.lost as f64, sent),
+            Metric::Loss => (measured.lost? as f64, sent),
             Metric::Duplicated => (measured.duplicated as f64, sent),
             Metric::Reordered => (measured.reordered as f64, sent),
             Metric::Shortfall => (measured.shortfall as f64, asked),
@@ -260,6 +274,11 @@ impl Statistic {
 fn parse_limit(metric: Metric, text: &str) -> Result<Limit, (String, String)> {
     let quantity = |error: units::QuantityError| (error.to_string(), error.remedy());
     match metric {
+        // Seconds are never meant where a unit was forgotten.
+        Metric::Latency(_) if !text.ends_with(char::is_alphabetic) => Err((
+            format!("`{text}` is a time without a unit"),
+            "write 50us".to_owned(),
+        )),
         Metric::Latency(_) => {
             let time = units::duration(text).map_err(quantity)?;
             Ok(Limit::Absolute(time.as_secs_f64() * 1e9))
@@ -299,7 +318,7 @@ mod test {
         let measured = Measured {
             asked: 2000,
             sent: 1000,
-            lost: 2,
+            lost: Some(2),
             rx_pps: 1e6,
             latency: Some(latency),
             ..Measured::default()
@@ -334,6 +353,8 @@ mod test {
     fn latency_that_nobody_measured_is_not_met() {
         let criterion = Criterion::parse("p99<1s").unwrap();
         assert!(criterion.violation(&Measured::default()).is_some());
+        let criterion = Criterion::parse("loss=0").unwrap();
+        assert!(criterion.violation(&Measured::default()).is_some());
     }
 
     #[test]
@@ -341,16 +362,14 @@ mod test {
         for (text, cure) in [
             ("loss", "write loss=0"),
             ("los=0", "did you mean `loss`?"),
-            ("p99<50", ""),
+            ("p99<50", "write 50us"),
             ("loss<x", "write 0, 10"),
             ("loss<-1", "write 0, 10"),
             ("rx_pps>30%", "write 1mpps"),
             ("p99<5 lightyears", "write a number with ns"),
         ] {
-            match Criterion::parse(text) {
-                Ok(_) => assert_eq!(cure, "", "{text}"),
-                Err(error) => assert!(error.cure().unwrap().contains(cure), "{text}: {error:?}"),
-            }
+            let error = Criterion::parse(text).unwrap_err();
+            assert!(error.cure().unwrap().contains(cure), "{text}: {error:?}");
         }
     }
 }

@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use engine::load::Load;
+use engine::stream;
+
 /// What is wrong with a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}: {why}")]
@@ -50,6 +53,19 @@ pub(crate) enum Rate {
     Max,
 }
 
+impl Rate {
+    /// As the engine has it, for one stream; none for [`Rate::Max`], which is a port's.
+    pub(crate) fn of_stream(self) -> Option<stream::Rate> {
+        match self {
+            Self::Pps(pps) => Some(stream::Rate::Pps(pps)),
+            Self::BpsL2(bps) => Some(stream::Rate::L2Bps(bps)),
+            Self::BpsL1(bps) => Some(stream::Rate::L1Bps(bps)),
+            Self::Percent(share) => Some(stream::Rate::LinePercent(share)),
+            Self::Max => None,
+        }
+    }
+}
+
 /// TRex's `-m`: a factor on what the profile says, or a rate to scale the profile to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Multiplier {
@@ -57,6 +73,16 @@ pub(crate) enum Multiplier {
     Factor(f64),
     /// The port's streams scaled by one factor, so that together they make this rate.
     Rate(Rate),
+}
+
+impl Multiplier {
+    /// As the engine has it; none for `max`.
+    pub(crate) fn load(self) -> Option<Load> {
+        match self {
+            Self::Factor(factor) => Some(Load::Times(factor)),
+            Self::Rate(rate) => rate.of_stream().map(Load::Rate),
+        }
+    }
 }
 
 const RATE_FORMS: &str = "a number with k, m or g and pps, bps or bpsl1 (`5mpps`, `10gbps`, \
@@ -93,6 +119,9 @@ pub(crate) fn multiplier(text: &str) -> Result<Multiplier, QuantityError> {
         return Ok(Multiplier::Rate(Rate::Max));
     }
     let (value, unit) = number(&lower).map_err(bad)?;
+    if value <= 0.0 {
+        return Err(bad("it must be more than 0".to_owned()));
+    }
     if unit.is_empty() {
         return Ok(Multiplier::Factor(value));
     }
@@ -248,6 +277,7 @@ mod test {
             "`` is not a multiplier: it does not begin with a number"
         );
         assert!(multiplier("1.2.3pps").is_err());
+        assert!(why("0pps").contains("more than 0"));
         assert!(rate("10").unwrap_err().to_string().contains("no unit"));
         assert_eq!(
             rate("10mbs").unwrap_err().remedy(),

@@ -1,15 +1,11 @@
 //! `rgen hugepages`: how many there are, who has them, and more of them.
 
-use std::fs;
-use std::io::ErrorKind;
-
-use hugemem::{PageCount, PageSize, survey};
+use hugemem::{PageCount, PageHolder, PageSize, ReserveError, page_holders, survey};
 use serde::Serialize;
 
 use super::Manner;
 use crate::args::{HugeSize, Hugepages};
-use crate::error::{Error, Exit};
-use crate::holders::{Holder, holders};
+use crate::error::{Error, Exit, with_causes};
 use crate::host::Host;
 use crate::output::schema::Schema;
 use crate::output::{self, text};
@@ -47,13 +43,32 @@ impl From<&PageCount> for Row {
     }
 }
 
+/// A process that has hugepages.
+#[derive(Debug, Serialize)]
+struct Holder {
+    pid: u32,
+    command: String,
+    bytes: u64,
+}
+
+impl From<PageHolder> for Holder {
+    fn from(holder: PageHolder) -> Self {
+        Self {
+            pid: holder.pid,
+            command: holder.command,
+            bytes: holder.bytes,
+        }
+    }
+}
+
 /// What `--reserve` did, or would do.
 #[derive(Debug, Serialize)]
 struct Reserved {
-    file: String,
+    size_bytes: usize,
+    node: Option<u32>,
     before: u64,
     asked: u64,
-    /// What the kernel then had; what was asked, for a dry run.
+    /// What there then was; what was asked, for a dry run.
     after: u64,
     dry_run: bool,
 }
@@ -70,7 +85,7 @@ pub(super) fn run(args: &Hugepages, manner: Manner) -> Result<Exit, Error> {
         schema: Schema::Hugepages,
         version: env!("CARGO_PKG_VERSION"),
         pages: counts.iter().map(Row::from).collect(),
-        holders: holders(&host),
+        holders: page_holders(&host.path("")).into_iter().map(Holder::from).collect(),
         reserved,
     };
     if manner.json {
@@ -87,53 +102,38 @@ fn reserve(host: &Host, args: &Hugepages, count: u64) -> Result<Reserved, Error>
         HugeSize::TwoMiB => PageSize::Huge2M,
         HugeSize::OneGiB => PageSize::Huge1G,
     };
-    let name = size.sysfs_name().expect("a hugepage has its folder");
-    let folder = match args.node {
-        Some(node) => format!("sys/devices/system/node/node{node}/hugepages/{name}"),
-        None => format!("sys/kernel/mm/hugepages/{name}"),
+    let before = survey(&host.path("sys"))
+        .iter()
+        .filter(|row| row.size == size && args.node.is_none_or(|node| node == row.node))
+        .map(|row| row.total)
+        .sum();
+    let after = if args.dry_run {
+        count
+    } else {
+        hugemem::reserve(&host.path(""), size, args.node, count).map_err(|error| refused(&error))?
     };
-    let file = format!("{folder}/nr_hugepages");
-    let read = || host.read(&file).and_then(|text| text.parse::<u64>().ok());
-    let before = read().ok_or_else(|| Error::NotReady {
-        code: "no-such-hugepages",
-        found: format!("this machine has no /{file}"),
-        cure: Some("rgen hugepages shows the sizes and nodes that there are".to_owned()),
-    })?;
-    let done = |after| Reserved {
-        file: format!("/{file}"),
+    Ok(Reserved {
+        size_bytes: size.bytes(),
+        node: args.node,
         before,
         asked: count,
         after,
         dry_run: args.dry_run,
+    })
+}
+
+fn refused(error: &ReserveError) -> Error {
+    let code = match error {
+        ReserveError::Unsupported { .. } => "no-such-hugepages",
+        ReserveError::Denied { .. } => "no-permission",
+        ReserveError::Fewer { .. } => "hugepages-short",
+        _ => "hugepages",
     };
-    if args.dry_run {
-        return Ok(done(count));
+    Error::NotReady {
+        code,
+        found: with_causes(error),
+        cure: error.remedy(),
     }
-    fs::write(host.path(&file), count.to_string()).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::NotReady {
-            code: "no-permission",
-            found: format!("cannot write /{file}: {error}"),
-            cure: Some(format!("as root: echo {count} | sudo tee /{file}")),
-        },
-        _ => Error::NotReady {
-            code: "hugepages",
-            found: format!("cannot write /{file}: {error}"),
-            cure: None,
-        },
-    })?;
-    let after = read().unwrap_or(before);
-    if after < count {
-        return Err(Error::NotReady {
-            code: "hugepages-short",
-            found: format!("the kernel found room for {after} of {count} pages of {size}"),
-            cure: Some(
-                "free memory is in pieces: stop what uses it, or reserve at boot \
-                 (hugepagesz=… hugepages=… on the kernel command line)"
-                    .to_owned(),
-            ),
-        });
-    }
-    Ok(done(after))
 }
 
 fn for_people(counts: &[PageCount], document: &Document) -> String {
@@ -141,9 +141,9 @@ fn for_people(counts: &[PageCount], document: &Document) -> String {
     if let Some(reserved) = &document.reserved {
         let (before, after) = (reserved.before, reserved.after);
         let verb = if reserved.dry_run { "would go" } else { "went" };
+        let mib = reserved.size_bytes >> 20;
         page.push_str(&format!(
-            "{} {verb} from {before} to {after}\n\n",
-            reserved.file
+            "pages of {mib} MiB {verb} from {before} to {after}\n\n"
         ));
     }
     if counts.is_empty() {
@@ -167,7 +167,7 @@ fn for_people(counts: &[PageCount], document: &Document) -> String {
         let mib = holder.bytes >> 20;
         page.push_str(&format!(
             "{mib} MiB held by {} (pid {})\n",
-            holder.name, holder.pid
+            holder.command, holder.pid
         ));
     }
     if counts.iter().all(|count| count.total == 0) {

@@ -1,9 +1,13 @@
 //! What each command does.
 
 mod bind;
+mod demo;
 mod doctor;
+mod fwd;
 mod hugepages;
 mod ports;
+mod run;
+mod show;
 
 use self::bind::Way;
 use crate::args::{Cli, Command};
@@ -28,11 +32,14 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Error> {
         verbose: cli.verbose > 0,
     };
     match cli.command {
+        Command::Run(run) => run::run(&run, manner),
         Command::Ports => ports::run(manner),
         Command::Bind(bind) => bind::run(&bind, Way::Bind, manner),
         Command::Unbind(bind) => bind::run(&bind, Way::Unbind, manner),
         Command::Doctor => doctor::run(manner),
         Command::Hugepages(hugepages) => hugepages::run(&hugepages, manner),
-        _ => Err(Error::Unexpected("not there yet".to_owned())),
+        Command::Demo(demo) => demo::run(&demo, manner),
+        Command::Show(show) => show::run(&show, manner),
+        Command::Fwd(fwd) => fwd::run(&fwd, manner),
     }
 }

@@ -1,9 +1,8 @@
 //! Hugepages: how many are free, and who has the others.
 
-use hugemem::{PageSize, survey};
+use hugemem::{PageSize, page_holders, survey};
 
 use super::Finding;
-use crate::holders::holders;
 use crate::host::Host;
 
 /// NICs work on hugepages only; one page of either size will do for a small run.
@@ -47,13 +46,13 @@ pub(super) fn hugepages(host: &Host) -> Vec<Finding> {
 
 /// `: 512 MiB held by qemu (pid 8123)`, or nothing.
 fn held(host: &Host) -> String {
-    let holders = holders(host);
+    let holders = page_holders(&host.path(""));
     if holders.is_empty() {
         return String::new();
     }
     let holders: Vec<String> = holders
         .iter()
-        .map(|h| format!("{} MiB held by {} (pid {})", h.bytes >> 20, h.name, h.pid))
+        .map(|h| format!("{} MiB held by {} (pid {})", h.bytes >> 20, h.command, h.pid))
         .collect();
     format!(": {}", holders.join(", "))
 }

@@ -1,6 +1,9 @@
 //! What the user sees: the result on stdout, talk on stderr.
 
+pub(crate) mod progress;
+pub(crate) mod result;
 pub(crate) mod schema;
+pub(crate) mod summary;
 pub(crate) mod text;
 
 use std::io::{self, Write};

@@ -8,7 +8,7 @@
 //! ```
 
 use engine::field::{Order, Program, Values, Var, Write};
-use engine::frame::{FieldAt, FieldKind, Template, ValueError};
+use engine::frame::{FieldAt, FieldKind, ValueError};
 
 /// What is wrong with a field's values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,31 +54,22 @@ pub(super) enum VaryError {
 }
 
 /// Adds to `program` what makes the field called `name`, at `field`, take the values of `text`.
+/// Of a field wider than 64 bits only the lower 64 vary.
 pub(super) fn add(
     program: &mut Program,
     name: &str,
     field: &FieldAt,
     text: &str,
 ) -> Result<(), VaryError> {
-    let spoken = Spoken::parse(text)?;
-    // Wider fields than 64 bits vary in their lower 64 only.
-    let low = low_part(field);
-    let values = spoken.values(field)?;
+    let values = Spoken::parse(text)?.values(field)?;
     program.vars.push(Var {
         name: name.to_owned(),
-        width: var_width(low.bits),
+        width: var_width(field.bits),
         values,
         next: None,
     });
-    program.writes.push(write(name, &low));
+    program.writes.push(Write::field(name, field));
     Ok(())
-}
-
-/// The checksums that follow from what varies: all that are not set by hand.
-pub(super) fn fix_checksums(program: &mut Program, template: &Template) {
-    if !program.writes.is_empty() {
-        program.fixes = template.checksums();
-    }
 }
 
 /// The words of a `vary` value.
@@ -238,16 +229,6 @@ fn low_half(value: u128, other: u128) -> Result<u64, VaryError> {
     u64::try_from(value & u128::from(u64::MAX)).map_err(|_| VaryError::TooWide)
 }
 
-/// The lower 64 bits of a field.
-fn low_part(field: &FieldAt) -> FieldAt {
-    let above = field.bits.saturating_sub(64);
-    FieldAt {
-        bit: field.bit + above,
-        bits: field.bits - above,
-        kind: field.kind,
-    }
-}
-
 /// The least width of a variable that holds so many bits.
 fn var_width(bits: usize) -> usize {
     match bits {
@@ -256,20 +237,6 @@ fn var_width(bits: usize) -> usize {
         17..=32 => 4,
         _ => 8,
     }
-}
-
-/// A write of whole bytes where the field has whole bytes, of some bits otherwise.
-fn write(name: &str, field: &FieldAt) -> Write {
-    let (offset, end) = (field.bit / 8, (field.bit + field.bits).div_ceil(8));
-    let width = end - offset;
-    let whole = Write::new(name, offset, width);
-    let below = end * 8 - field.bit - field.bits;
-    if field.bits == width * 8 {
-        return whole;
-    }
-    let mask = (u64::MAX >> (64 - field.bits)) << below;
-    // At most 7 bits of a byte lie below a field.
-    whole.masked(mask, i8::try_from(below).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -286,12 +253,6 @@ mod test {
         bits: 16,
         kind: FieldKind::Number,
     };
-    const VLAN: FieldAt = FieldAt {
-        bit: 116,
-        bits: 12,
-        kind: FieldKind::Number,
-    };
-
     fn values(field: &FieldAt, text: &str) -> Result<Values, VaryError> {
         Spoken::parse(text)?.values(field)
     }
@@ -346,15 +307,6 @@ mod test {
         assert!(why(&PORT, "1..10 step 2 random").contains("step"));
         assert!(why(&PORT, "each").contains("no values"));
         assert!(why(&PORT, "").contains("no values"));
-    }
-
-    #[test]
-    fn a_field_of_some_bits_is_written_under_a_mask() {
-        let write = write("id", &VLAN);
-        assert_eq!((write.offset, write.width), (14, 2));
-        let mask = write.mask.unwrap();
-        assert_eq!((mask.mask, mask.shift), (0x0fff, 0));
-        assert_eq!(super::write("p", &PORT).mask, None);
     }
 
     #[test]

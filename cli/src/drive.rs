@@ -1,0 +1,62 @@
+//! Watching a run until it is over.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::run::{Finished, Run};
+
+use crate::error::Error;
+use crate::output::progress::Progress;
+use crate::signal::Interrupt;
+
+/// How often ports get their turn.
+const TURN: Duration = Duration::from_millis(3);
+/// How often figures are shown.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What became of a run.
+pub(crate) struct Driven {
+    /// Outcome and ports.
+    pub(crate) finished: Finished,
+    /// Somebody stopped it.
+    pub(crate) interrupted: bool,
+}
+
+/// Services `run` and shows its figures until its workers are done; stops it on Ctrl-C.
+pub(crate) fn drive(
+    mut run: Run,
+    progress: &Progress,
+    interrupt: &Interrupt,
+    link_bps: &[Option<u64>],
+) -> Result<Driven, Error> {
+    let mut interrupted = false;
+    let mut next = Instant::now() + INTERVAL;
+    let mut written = Ok(());
+    while !run.finished() {
+        for event in run.service() {
+            progress.event(&event);
+        }
+        if interrupt.is_raised() && !interrupted {
+            interrupted = true;
+            progress.remark("  stopping: frames on their way are waited for; Ctrl-C again: at once");
+            run.stop();
+        }
+        if Instant::now() >= next {
+            next += INTERVAL;
+            let shown = progress.show(&run.snapshot(), link_bps);
+            if written.is_ok() && shown.is_err() {
+                written = shown;
+                run.stop();
+            }
+        }
+        thread::sleep(TURN);
+    }
+    let finished = run.join();
+    progress.end();
+    // Ctrl-C between the last turn and the end changed nothing about the result.
+    written?;
+    Ok(Driven {
+        finished,
+        interrupted,
+    })
+}
