@@ -151,7 +151,10 @@ mod test {
         let cores = assign(&[0, 1], None, SIM).unwrap();
         assert_eq!((cores.workers.as_slice(), cores.model), (&[0][..], Some(1)));
         let cores = assign(&[0, 1, 2, 3], None, SIM).unwrap();
-        assert_eq!((cores.workers.as_slice(), cores.model), (&[2, 3][..], Some(1)));
+        assert_eq!(
+            (cores.workers.as_slice(), cores.model),
+            (&[2, 3][..], Some(1))
+        );
         let cores = assign(&[0, 1, 2, 3], None, HARD).unwrap();
         assert_eq!((cores.workers.as_slice(), cores.model), (&[1, 2][..], None));
         assert!(!cores.shared && cores.warning(&[0, 1, 2, 3], HARD).is_none());
@@ -161,7 +164,12 @@ mod test {
     fn one_core_for_everything_is_said_aloud() {
         let cores = assign(&[5], None, SIM).unwrap();
         assert!(cores.shared && cores.workers.is_empty() && cores.model.is_none());
-        assert!(cores.warning(&[5], SIM).unwrap().contains("one core for everything"));
+        assert!(
+            cores
+                .warning(&[5], SIM)
+                .unwrap()
+                .contains("one core for everything")
+        );
         let cores = assign(&[0, 1], Some("0,1"), SIM).unwrap();
         assert!(cores.shared && cores.model == Some(1));
     }

@@ -38,7 +38,8 @@ pub(crate) fn drive(
         }
         if interrupt.is_raised() && !interrupted {
             interrupted = true;
-            progress.remark("  stopping: frames on their way are waited for; Ctrl-C again: at once");
+            progress
+                .remark("  stopping: frames on their way are waited for; Ctrl-C again: at once");
             run.stop();
         }
         if Instant::now() >= next {

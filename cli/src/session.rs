@@ -53,11 +53,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens `names` as `machine` asks; `duration` is what is meant where it does not say.
-    pub(crate) fn open(
-        machine: &Machine,
-        names: &[String],
-        duration: &str,
-    ) -> Result<Self, Error> {
+    pub(crate) fn open(machine: &Machine, names: &[String], duration: &str) -> Result<Self, Error> {
         let duration = parse_duration(machine.duration.as_deref().unwrap_or(duration))?;
         if names.is_empty() {
             return Err(Error::Usage {
@@ -130,7 +126,9 @@ impl Session {
 
 /// A link's speed; none if the device does not know, or is gone (its start will say so).
 fn link_bps(port: &mut Box<dyn Port>) -> Option<u64> {
-    port.link().ok().and_then(|Link { speed_bps, .. }| speed_bps)
+    port.link()
+        .ok()
+        .and_then(|Link { speed_bps, .. }| speed_bps)
 }
 
 /// `forever`, or a time.
@@ -178,9 +176,9 @@ fn refuse_unready(host: &Host, machine: &Machine) -> Result<(), Error> {
         });
     }
     match doctor::obstacle(&doctor::examine(host)) {
-        Some((code, finding)) => Err(Error::NotReady {
-            code,
-            found: finding.evidence.clone(),
+        Some((report, finding)) => Err(Error::NotReady {
+            code: report.id,
+            found: format!("{}: {}", report.title, finding.evidence),
             cure: finding.cure.clone(),
         }),
         None => Ok(()),
@@ -191,6 +189,7 @@ fn open_ports(names: &[String], cores: &Cores) -> Result<Vec<Box<dyn Port>>, Err
     let texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let options = catalog::Options {
         model_core: cores.model,
+        busy_threads: cores.workers.len().max(1),
     };
     catalog::open(&texts, &options).map_err(|error| refused(&error))
 }
@@ -200,6 +199,7 @@ fn refused(error: &OpenError) -> Error {
     let code = error.code();
     let exit = match code {
         "port-string" | "port-kind" | "port-option" | "port-driver" | "port-taken" => Exit::Usage,
+        "peer-broken" => Exit::PortFailed,
         _ => Exit::NotReady,
     };
     Error::Open {

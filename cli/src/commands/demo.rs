@@ -1,7 +1,7 @@
 //! `rgen demo`: the first minute. Two simulated ports, one wire, nothing needed.
 
 use super::Manner;
-use super::run;
+use super::run::measure_only;
 use crate::args::{Demo, Knobs, Machine, Run};
 use crate::error::{Error, Exit};
 use crate::output;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Demo, manner: Manner) -> Result<Exit, Error> {
              to measure latency\n"
         ))?;
     }
-    let (document, exit) = run::measure_only(&arguments(duration), manner)?;
+    let (document, exit) = measure_only(&arguments(duration), manner)?;
     let exit = if exit == Exit::Bottleneck {
         Exit::Done
     } else {
@@ -68,9 +68,7 @@ fn summary(document: &RunDocument) -> String {
         "  sent {}   received {}   lost {}\n",
         grouped(sent),
         grouped(received),
-        document
-            .lost_frames
-            .map_or("unknown".to_owned(), grouped)
+        document.lost_frames.map_or("unknown".to_owned(), grouped)
     );
     let latency = document.streams.iter().find_map(|row| row.latency_ns);
     if let Some(latency) = latency {

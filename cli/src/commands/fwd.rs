@@ -1,5 +1,7 @@
 //! `rgen fwd`: testpmd's role. Forward, reflect, sink, answer; `txonly` sends.
 
+use std::collections::BTreeMap;
+
 use engine::frame::Macs;
 use engine::profile;
 use engine::run::{self, ForwardMode, ForwardPlan, ForwardPort, PortPlan, Run, RunPlan};
@@ -116,7 +118,7 @@ fn config(args: &Fwd, session: &Session) -> Config {
     Config {
         command: "fwd",
         profile: name.to_owned(),
-        knobs: Vec::new(),
+        knobs: BTreeMap::new(),
         profile_source: None,
         multiplier: None,
         ports: session.names.clone(),

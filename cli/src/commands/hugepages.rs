@@ -85,7 +85,10 @@ pub(super) fn run(args: &Hugepages, manner: Manner) -> Result<Exit, Error> {
         schema: Schema::Hugepages,
         version: env!("CARGO_PKG_VERSION"),
         pages: counts.iter().map(Row::from).collect(),
-        holders: page_holders(&host.path("")).into_iter().map(Holder::from).collect(),
+        holders: page_holders(&host.path(""))
+            .into_iter()
+            .map(Holder::from)
+            .collect(),
         reserved,
     };
     if manner.json {

@@ -15,8 +15,8 @@ use crate::drive::{Driven, drive};
 use crate::error::{Error, Exit, with_causes};
 use crate::output::progress::Progress;
 use crate::output::result::{
-    Config, EventRow, Failure, PortRow, Requirement, RunDocument, StreamPlan, StreamRow, bottleneck,
-    lost,
+    Config, EventRow, Failure, PortRow, Requirement, RunDocument, StreamPlan, StreamRow,
+    bottleneck, lost,
 };
 use crate::output::schema::Schema;
 use crate::output::{self, summary};
@@ -51,9 +51,7 @@ impl Wanted {
             ([], Some((tx, rx))) => (vec![tx.to_owned(), rx.to_owned()], true),
             (named, _) => (named.to_vec(), false),
         };
-        let time = |option, text| {
-            quantity(option, units::duration(text)).map(nanoseconds)
-        };
+        let time = |option, text| quantity(option, units::duration(text)).map(nanoseconds);
         Ok(Self {
             one_way: args.one_way || own_direction,
             dst_mac: args.dst_mac.as_deref().map(mac).transpose()?,
@@ -169,7 +167,9 @@ pub(super) fn save(file: &std::path::Path, document: &RunDocument) -> Result<(),
 fn announcement(config: &Config, seed: u64) -> String {
     let time = config
         .duration_s
-        .map_or("until Ctrl-C".to_owned(), |seconds| format!("for {seconds} s"));
+        .map_or("until Ctrl-C".to_owned(), |seconds| {
+            format!("for {seconds} s")
+        });
     format!(
         "sending {} on {} {time}, seed {seed}",
         config.profile,

@@ -1,12 +1,13 @@
 //! `rgen show`: a profile's frames as text or as pcap; nothing is sent.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use engine::frame::{FieldAt, Frames, Layer, Macs, Template, show};
+use engine::frame::{FieldAt, FieldDef, Frames, Layer, Macs, Template, show};
 use engine::profile;
 use engine::stream::{FCS, Mode, Stream, WIRE_OVERHEAD};
 use pcap_file::DataLink;
@@ -36,7 +37,7 @@ struct Document {
     schema: Schema,
     version: &'static str,
     profile: String,
-    knobs: Vec<(String, String)>,
+    knobs: BTreeMap<String, String>,
     seed: u64,
     total_pps: Option<f64>,
     total_bps_l2: Option<f64>,
@@ -303,7 +304,11 @@ fn varies(frames: &Frames) -> Vec<String> {
         .vars
         .iter()
         .map(|var| {
-            let places = first.program.writes.iter().filter(|write| write.var == var.name);
+            let places = first
+                .program
+                .writes
+                .iter()
+                .filter(|write| write.var == var.name);
             let names: Vec<String> = places
                 .filter_map(|write| field_at(&first.template, write.offset))
                 .collect();
@@ -365,15 +370,25 @@ fn layers(frames: &Frames, shown: &Shown<'_>) -> String {
     let mut page = String::new();
     for at in layers.iter().filter(|at| at.layer != Layer::Raw) {
         let mut line = format!("    {:<6}", at.layer.name());
-        for def in at.layer.fields() {
+        for def in at
+            .layer
+            .fields()
+            .iter()
+            .filter(|def| is_whole(at.layer, def))
+        {
             let field = FieldAt {
                 bit: at.offset * 8 + def.bit,
                 bits: def.bits,
                 kind: def.kind,
             };
-            if def.bit + def.bits <= at.len * 8 && (field.bit + field.bits) <= frame.bytes.len() * 8
-            {
-                let value = show(frame.get(&field), def.kind);
+            let is_there =
+                def.bit + def.bits <= at.len * 8 && field.bit + field.bits <= frame.bytes.len() * 8;
+            if is_there {
+                let value = frame.get(&field);
+                let value = match def.name {
+                    "type" | "checksum" => format!("{value:#06x}"),
+                    _ => show(value, def.kind),
+                };
                 line.push_str(&format!(" {}={value}", def.name));
             }
         }
@@ -389,6 +404,14 @@ fn layers(frames: &Frames, shown: &Shown<'_>) -> String {
     let payload = frame.bytes.len().saturating_sub(headers);
     page.push_str(&format!("    payload {payload} B\n"));
     page
+}
+
+/// Whether a field is no part of another one, as `dscp` is of `tos`.
+fn is_whole(layer: Layer, field: &FieldDef) -> bool {
+    let end = field.bit + field.bits;
+    !layer.fields().iter().any(|other| {
+        other.bits > field.bits && other.bit <= field.bit && end <= other.bit + other.bits
+    })
 }
 
 /// Sixteen bytes a line, with their place and what is readable.

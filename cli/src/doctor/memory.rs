@@ -52,7 +52,14 @@ fn held(host: &Host) -> String {
     }
     let holders: Vec<String> = holders
         .iter()
-        .map(|h| format!("{} MiB held by {} (pid {})", h.bytes >> 20, h.command, h.pid))
+        .map(|h| {
+            format!(
+                "{} MiB held by {} (pid {})",
+                h.bytes >> 20,
+                h.command,
+                h.pid
+            )
+        })
         .collect();
     format!(": {}", holders.join(", "))
 }

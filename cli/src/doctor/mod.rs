@@ -174,13 +174,13 @@ pub(crate) fn examine(host: &Host) -> Vec<Report> {
     CHECKS.iter().map(report).collect()
 }
 
-/// The first finding that keeps NICs from being opened, with its check's name.
-pub(crate) fn obstacle(reports: &[Report]) -> Option<(&'static str, &Finding)> {
+/// The first finding that keeps NICs from being opened, with its check.
+pub(crate) fn obstacle(reports: &[Report]) -> Option<(&Report, &Finding)> {
     let mut stopping = reports.iter().filter(|report| report.stops_nics);
     stopping.find_map(|report| {
         let mut findings = report.findings.iter();
         let problem = findings.find(|finding| finding.verdict == Verdict::Problem)?;
-        Some((report.id, problem))
+        Some((report, problem))
     })
 }
 

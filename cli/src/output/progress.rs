@@ -130,5 +130,8 @@ fn page(snapshot: &Snapshot) -> String {
     }
     text::align_right(&mut table, 1..7);
     let elapsed = snapshot.elapsed_ns as f64 / 1e9;
-    format!("{}\n {elapsed:.1} s   Ctrl-C stops and shows the result", text::render(&table))
+    format!(
+        "{}\n {elapsed:.1} s   Ctrl-C stops and shows the result",
+        text::render(&table)
+    )
 }

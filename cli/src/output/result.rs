@@ -25,6 +25,8 @@
 //! what was sent and not received where all ports are ends of simulated wires, and of measured
 //! streams otherwise; null where neither says.
 
+use std::collections::BTreeMap;
+
 use engine::run::{Bottleneck, Event, Figures, Latency, PortFigures, Shortfall, StreamFigures};
 use engine::stream::WIRE_OVERHEAD;
 use serde::Serialize;
@@ -312,7 +314,7 @@ pub(crate) struct Config {
     /// The profile's name or file; the mode of `fwd`.
     pub(crate) profile: String,
     /// Its knobs, set or not.
-    pub(crate) knobs: Vec<(String, String)>,
+    pub(crate) knobs: BTreeMap<String, String>,
     /// The TOML itself, of a profile from a file.
     pub(crate) profile_source: Option<String>,
     /// The multiplier, as it was typed.
@@ -368,7 +370,8 @@ pub(crate) fn lost(figures: &Figures, closed: bool) -> Option<u64> {
     if closed {
         let ports = &figures.ports;
         let of_wire = |ends: &[PortFigures]| {
-            let one_way = |tx: &PortFigures, rx: &PortFigures| tx.tx_frames.saturating_sub(rx.rx_frames);
+            let one_way =
+                |tx: &PortFigures, rx: &PortFigures| tx.tx_frames.saturating_sub(rx.rx_frames);
             ends.first()
                 .zip(ends.last())
                 .map_or(0, |(a, b)| one_way(a, b) + one_way(b, a))

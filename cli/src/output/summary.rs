@@ -25,7 +25,16 @@ pub(crate) fn page(document: &RunDocument) -> String {
 
 fn ports(rows: &[PortRow]) -> String {
     let mut table = text::table(&[
-        "PORT", "TX FRAMES", "TX PPS", "TX L2", "TX L1", "LINE", "CPU", "RX FRAMES", "RX PPS", "CPU",
+        "PORT",
+        "TX FRAMES",
+        "TX PPS",
+        "TX L2",
+        "TX L1",
+        "LINE",
+        "CPU",
+        "RX FRAMES",
+        "RX PPS",
+        "CPU",
     ]);
     for row in rows {
         table.add_row(vec![

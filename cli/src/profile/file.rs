@@ -121,8 +121,11 @@ impl OwnProfile {
         };
         let spec = text::parse(headers).map_err(|error| {
             let help = error.remedy();
-            self.text
-                .error(inside(&error.at), &error.problem.to_string(), help.as_deref())
+            self.text.error(
+                inside(&error.at),
+                &error.problem.to_string(),
+                help.as_deref(),
+            )
         })?;
         let sizes = match &entry.size {
             None => Sizes::Natural,

@@ -9,6 +9,7 @@ mod vary;
 #[cfg(test)]
 mod test;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -67,14 +68,14 @@ impl Profile {
     }
 
     /// Every knob and its value, set or not.
-    pub(crate) fn knobs(&self) -> Vec<(String, String)> {
+    pub(crate) fn knobs(&self) -> BTreeMap<String, String> {
         match self {
             Self::BuiltIn(profile) => profile
                 .knobs()
                 .iter()
                 .map(|(knob, value)| ((*knob).to_owned(), value.clone()))
                 .collect(),
-            Self::Own(_) => Vec::new(),
+            Self::Own(_) => BTreeMap::new(),
         }
     }
 

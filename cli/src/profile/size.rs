@@ -139,14 +139,28 @@ mod test {
         let trex = vec![(64, 28), (594, 16), (1518, 4)];
         assert_eq!(parse("\"imix\""), Ok(Sizes::Mix(trex.clone())));
         assert_eq!(parse("\"imix:trex\""), Ok(Sizes::Mix(trex)));
-        assert_eq!(parse("[[64, 7], [594, 4]]"), Ok(Sizes::Mix(vec![(64, 7), (594, 4)])));
+        assert_eq!(
+            parse("[[64, 7], [594, 4]]"),
+            Ok(Sizes::Mix(vec![(64, 7), (594, 4)]))
+        );
     }
 
     #[test]
     fn what_is_no_size_says_why() {
         for bad in [
-            "-1", "1.5", "\"large\"", "\"1518..64\"", "[]", "[[64]]", "[[64, 0]]", "[[64, -1]]",
-            "[[64, 1, 1]]", "[64, 7]", "[[64, 5000]]", "\"imix:mine\"", "\"imixed\"",
+            "-1",
+            "1.5",
+            "\"large\"",
+            "\"1518..64\"",
+            "[]",
+            "[[64]]",
+            "[[64, 0]]",
+            "[[64, -1]]",
+            "[[64, 1, 1]]",
+            "[64, 7]",
+            "[[64, 5000]]",
+            "\"imix:mine\"",
+            "\"imixed\"",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

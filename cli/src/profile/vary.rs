@@ -286,13 +286,19 @@ mod test {
                 max: 65535
             })
         );
-        assert_eq!(values(&PORT, "0..100 step 10 dec"), Ok(range(dec, 0, 100, 10)));
+        assert_eq!(
+            values(&PORT, "0..100 step 10 dec"),
+            Ok(range(dec, 0, 100, 10))
+        );
         assert_eq!(
             values(&IPV4, "10.0.0.1..10.0.0.9 inc"),
             Ok(range(inc, 0x0a00_0001, 0x0a00_0009, 1))
         );
         let list = vec![53, 80, 443];
-        assert_eq!(values(&PORT, "53, 80,443 random"), Ok(Values::RandomOf(list)));
+        assert_eq!(
+            values(&PORT, "53, 80,443 random"),
+            Ok(Values::RandomOf(list))
+        );
     }
 
     #[test]

@@ -99,8 +99,8 @@ impl OpenError {
             Self::UnknownOption { .. } | Self::BadValue { .. } => "port-option",
             Self::NoSuchDriver { .. } => "port-driver",
             Self::EndTaken { .. } => "port-taken",
-            Self::NoDriver { .. } => "port-driver",
-            Self::Virtio(_) => "port-open",
+            Self::NoDriver { .. } => "port-unknown",
+            Self::Virtio(error) => virtio_code(error),
             Self::Vfio(hw::vfio::OpenError::Bound { .. }) => "port-bound",
             Self::Vfio(_) => "port-vfio",
         }
@@ -121,5 +121,15 @@ impl OpenError {
             Self::NoSuchDriver { known, .. } => format!("drivers are: {known}"),
             Self::EndTaken { .. } => "give two sim: ports, or name the ends /0 and /1".into(),
         })
+    }
+}
+
+fn virtio_code(error: &virtio::OpenError) -> &'static str {
+    use virtio::OpenError as E;
+    match error {
+        E::Option { .. } | E::NotOffered { .. } => "port-option",
+        E::NoPeer { .. } | E::Listen { .. } | E::Nobody { .. } => "no-peer",
+        E::Silent { .. } | E::Closed { .. } | E::Nonsense { .. } => "peer-broken",
+        _ => "port-open",
     }
 }
