@@ -8,6 +8,7 @@
 //! Sizes count the FCS (4 bytes), as on the wire; lengths of buffers do not, and say so.
 #![forbid(unsafe_code)]
 
+pub mod dissect;
 pub mod field;
 pub mod frame;
 pub mod imix;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::error::FieldError;
 use super::program::{Fix, Order, Program, Values, Var, Write};
 use super::rng::Rng;
-use super::source::{Chain, Dice, Digit, Map, Source, gcd};
+use super::source::{Chain, Dice, Digit, Map, Source};
 use super::writer::Share;
 use crate::frame::Template;
 use crate::frame::checksum::Covered;
@@ -476,8 +476,15 @@ fn digit(values: &Values, rng: Rng, slot: usize) -> Digit {
             order,
             step,
         } => {
-            let walk = walk(values, *order, *step);
-            Digit::new(slot, walk.len() as u64 - 1, 0, Map::Table(walk))
+            let mut values: Box<[u64]> = values.as_slice().into();
+            if *order == Order::Dec {
+                values.reverse();
+            }
+            let places = values.len() as u64;
+            let digit = Digit::new(slot, places - 1, 0, Map::Table(values));
+            // One value stays where it is, however far it goes.
+            let stride = if places == 1 { 1 } else { step % places };
+            Digit { stride, ..digit }
         }
         Values::Random { min, .. } => Digit::new(
             slot,
@@ -499,19 +506,6 @@ fn digit(values: &Values, rng: Rng, slot: usize) -> Digit {
             },
         ),
     }
-}
-
-/// The values of a list in the order in which they come, until they repeat.
-fn walk(values: &[u64], order: Order, step: u64) -> Box<[u64]> {
-    let count = values.len() as u128;
-    let step = u128::from(step) % count;
-    let rounds = count / gcd(count, step);
-    let place = |n: u128| match order {
-        Order::Inc => n * step % count,
-        Order::Dec => count - 1 - n * step % count,
-    };
-    let value = |n| usize::try_from(place(n)).map_or(0, |place| values[place]);
-    (0..rounds).map(value).collect()
 }
 
 /// The shortest frame that the program makes; an error if the longest is not in the template.

@@ -13,6 +13,9 @@ pub(super) struct Digit {
     pub(super) first: u64,
     /// Where its value goes.
     pub(super) slot: usize,
+    /// How many places further the next value is; less than there are. It wraps whenever it
+    /// passes the last one.
+    pub(super) stride: u64,
     /// Its place now.
     pub(super) at: u64,
 }
@@ -33,6 +36,7 @@ impl Digit {
             map,
             first,
             slot,
+            stride: 1,
             at: first,
         }
     }
@@ -48,23 +52,35 @@ impl Digit {
         }
     }
 
-    /// Moves on by `places`; how often it came round.
+    /// Steps `steps` times; how often it came round.
     #[inline]
-    fn advance(&mut self, places: u64) -> u64 {
-        let left = self.last - self.at;
-        if places <= left {
-            self.at += places;
-            return 0;
+    fn advance(&mut self, steps: u64) -> u64 {
+        if self.stride == 1 {
+            let left = self.last - self.at;
+            if steps <= left {
+                self.at += steps;
+                return 0;
+            }
+            let past = steps - left - 1;
+            if past <= self.last {
+                self.at = past;
+                return 1;
+            }
         }
-        let past = places - left - 1;
-        if past <= self.last {
-            self.at = past;
-            return 1;
-        }
-        // `last` is below `past` here, so it can be one more.
-        let places = self.last + 1;
-        self.at = past % places;
-        1 + past / places
+        self.advance_far(steps)
+    }
+
+    #[cold]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a place is at most `last`; it comes \
+        round less often than it steps, since the stride is less than a round"
+    )]
+    fn advance_far(&mut self, steps: u64) -> u64 {
+        let places = u128::from(self.last) + 1;
+        let at = u128::from(self.at) + u128::from(steps) * u128::from(self.stride);
+        self.at = (at % places) as u64;
+        (at / places) as u64
     }
 }
 
@@ -137,14 +153,21 @@ impl Chain {
 
     /// Frames until it is where it began; none if a `u128` does not count them.
     pub(super) fn period(&self) -> Option<u128> {
-        let product = self.digits.iter().try_fold(1_u128, |product, digit| {
-            product.checked_mul(u128::from(digit.last) + 1)
-        });
-        let states = match self.limit {
-            Some(limit) => u128::from(limit),
-            None => product?,
-        };
-        Some(states / gcd(states, u128::from(self.jump)))
+        let jump = u128::from(self.jump);
+        if let Some(limit) = self.limit.map(u128::from) {
+            return Some(limit / gcd(limit, jump));
+        }
+        // Frames after which the digits so far are where they began, and how often the next one
+        // steps in that time.
+        let (mut frames, mut steps) = (1_u128, jump);
+        for digit in &self.digits {
+            let places = u128::from(digit.last) + 1;
+            let moved = steps.checked_mul(digit.stride.into())?;
+            let rounds = places / gcd(places, moved);
+            frames = frames.checked_mul(rounds)?;
+            steps = moved.checked_mul(rounds)? / places;
+        }
+        Some(frames)
     }
 }
 

@@ -247,6 +247,7 @@ fn ipv4(inner: u16, protocol: IpNumber) -> Vec<u8> {
     Ipv4Header {
         total_len: inner + 20,
         identification: 1,
+        dont_fragment: false,
         time_to_live: 64,
         protocol,
         source: [16, 0, 0, 1],
