@@ -90,13 +90,7 @@ impl Claim {
         let mut taken = TAKEN
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let range = candidates(windows, &taken, align)
-            .into_iter()
-            .find(|&first| fits(first, len, windows, &taken))
-            .map(|first| IovaRange {
-                first,
-                last: first + (len - 1),
-            })?;
+        let range = choose(windows, &taken, len, align)?;
         taken.push(range);
         Some(Self(range))
     }
@@ -113,6 +107,22 @@ impl Drop for Claim {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         taken.retain(|range| *range != self.0);
     }
+}
+
+/// The place for `len` bytes beside what is taken.
+fn choose(
+    windows: &[Vec<IovaRange>],
+    taken: &[IovaRange],
+    len: u64,
+    align: u64,
+) -> Option<IovaRange> {
+    candidates(windows, taken, align)
+        .into_iter()
+        .find(|&first| fits(first, len, windows, taken))
+        .map(|first| IovaRange {
+            first,
+            last: first + (len - 1),
+        })
 }
 
 /// Aligned places where a free stretch can begin: after a window's start or a taken range's
@@ -145,6 +155,7 @@ fn fits(first: u64, len: u64, windows: &[Vec<IovaRange>], taken: &[IovaRange]) -
 #[cfg(test)]
 mod test {
     use super::*;
+    use proptest::prelude::*;
 
     const GIB: u64 = 1 << 30;
 
@@ -184,5 +195,73 @@ mod test {
         );
         drop(claim);
         assert!(Claim::find(&windows, GIB, GIB).is_some(), "given back");
+    }
+
+    /// Windows and taken ranges in units of a page, few and small, so that every place can be
+    /// tried.
+    fn ranges(most: usize) -> impl Strategy<Value = Vec<IovaRange>> {
+        let range = (0u64..60, 1u64..25).prop_map(|(first, len)| IovaRange {
+            first: first << 12,
+            last: ((first + len) << 12) - 1,
+        });
+        prop::collection::vec(range, 0..most)
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_right_and_found_if_there_is_one(
+            windows in prop::collection::vec(ranges(4), 0..3),
+            taken in ranges(5),
+            pages in 1u64..12,
+            align_bits in 12u32..16,
+        ) {
+            let (len, align) = (pages << 12, 1u64 << align_bits);
+            let right = |first: u64| {
+                let last = first + len - 1;
+                let inside = |list: &Vec<IovaRange>| list.iter().any(|w| w.first <= first && last <= w.last);
+                first > 0
+                    && first.is_multiple_of(align)
+                    && windows.iter().all(inside)
+                    && !taken.iter().any(|t| t.first <= last && first <= t.last)
+            };
+            match choose(&windows, &taken, len, align) {
+                Some(range) => {
+                    prop_assert!(right(range.first), "{range:?}");
+                    prop_assert_eq!(range.last, range.first + len - 1);
+                }
+                None => {
+                    prop_assert!(!windows.is_empty());
+                    let missed = (0..100u64).map(|n| n << 12).find(|&first| right(first));
+                    prop_assert_eq!(missed, None);
+                }
+            }
+        }
+
+        #[test]
+        fn no_input_overflows(
+            first: u64, last: u64, taken_first: u64, taken_last: u64,
+            len in 1u64.., bits in 12u32..31,
+        ) {
+            let windows = [vec![IovaRange { first, last }]];
+            let taken = [IovaRange { first: taken_first, last: taken_last }];
+            if let Some(range) = choose(&windows, &taken, len, 1 << bits) {
+                prop_assert!(first <= range.first && range.last <= last);
+            }
+        }
+    }
+
+    #[test]
+    fn the_top_of_the_address_space_can_be_used() {
+        let windows = [vec![IovaRange {
+            first: u64::MAX - GIB + 1,
+            last: u64::MAX,
+        }]];
+        let range = choose(&windows, &[], GIB, GIB).unwrap();
+        assert_eq!(range.last, u64::MAX);
+        assert_eq!(
+            choose(&windows, &[range], 4096, 4096),
+            None,
+            "nothing comes after it"
+        );
     }
 }

@@ -92,6 +92,16 @@ pub struct MemoryRequest {
     pub spaces: Vec<Arc<dyn DmaSpace>>,
 }
 
+/// What the kernel says of its memory; tests say it themselves.
+struct Tables<'a> {
+    /// `/sys`.
+    sys: &'a Path,
+    /// Where pages are.
+    page_map: &'a PageMap<'a>,
+    /// It moves small pages about as it likes.
+    small_pages_move: bool,
+}
+
 /// Memory that every device of the run can reach; a cheap handle on it.
 ///
 /// It stays mapped until the last ring, pool and frame of it is gone.
@@ -133,18 +143,18 @@ impl Memory {
     /// Pages are missing (the error says how many of which size, and how to reserve them), or a
     /// space cannot map them.
     pub fn new(request: &MemoryRequest) -> Result<Self, MemoryError> {
-        Self::build(request, Path::new("/sys"), &crate::space::page_entry)
+        let tables = Tables {
+            sys: Path::new("/sys"),
+            page_map: &crate::space::page_entry,
+            small_pages_move: true,
+        };
+        Self::build(request, &tables)
     }
 
-    /// As [`Memory::new`], with the kernel's tables from elsewhere.
-    fn build(
-        request: &MemoryRequest,
-        sys: &Path,
-        page_map: &PageMap<'_>,
-    ) -> Result<Self, MemoryError> {
-        let region = get_region(request, sys)?;
+    fn build(request: &MemoryRequest, tables: &Tables<'_>) -> Result<Self, MemoryError> {
+        let region = get_region(request, tables.sys)?;
         let spaces = distinct(&request.spaces);
-        let layout = Layout::plan(&region, &spaces, page_map)?;
+        let layout = Layout::plan(&region, &spaces, tables)?;
         // Mappings that were made go again when one of the next is refused.
         let mut mappings = Vec::new();
         let areas = layout.areas(&region);
@@ -281,14 +291,17 @@ impl Layout {
     fn plan(
         region: &Region,
         spaces: &[Arc<dyn DmaSpace>],
-        page_map: &PageMap<'_>,
+        tables: &Tables<'_>,
     ) -> Result<Self, MapError> {
         let (physical, translated): (Vec<_>, Vec<_>) = spaces
             .iter()
             .partition(|space| space.addressing() == Addressing::Physical);
         let windows: Vec<Vec<IovaRange>> = translated.iter().map(|space| space.windows()).collect();
         if !physical.is_empty() {
-            let layout = Self::Physical(physical_pages(region, page_map)?);
+            if tables.small_pages_move && region.page() == PageSize::Base4K {
+                return Err(MapError::Movable);
+            }
+            let layout = Self::Physical(physical_pages(region, tables.page_map)?);
             let reachable = layout.areas(region).iter().all(|area| {
                 let last = area.iova.get().saturating_add(area.len - 1);
                 windows.iter().all(|list| {
@@ -414,3 +427,6 @@ fn shortage(request: &MemoryRequest, size: PageSize, sys: &Path) -> Option<Memor
         reserve: total + missing,
     })
 }
+
+#[cfg(test)]
+mod test;

@@ -6,7 +6,6 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 
 use crate::iova::{Iova, IovaRange};
-use crate::page::PageSize;
 use crate::region::Region;
 
 /// Why memory could not be mapped for a device.
@@ -145,9 +144,6 @@ pub(crate) fn page_entry(page: u64) -> io::Result<u64> {
 pub(crate) fn physical_pages(region: &Region, map: &PageMap<'_>) -> Result<Vec<u64>, MapError> {
     const PRESENT: u64 = 1 << 63;
     const NUMBER: u64 = (1 << 55) - 1;
-    if region.page() == PageSize::Base4K {
-        return Err(MapError::Movable);
-    }
     (0..region.len())
         .step_by(region.page().bytes())
         .map(|offset| {
