@@ -230,8 +230,8 @@ impl Drop for Pool {
     /// The last handle takes the pool off the table, unless frames are still out.
     fn drop(&mut self) {
         let mut table = POOL_TABLE.write().unwrap_or_else(PoisonError::into_inner);
-        let last = self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1;
-        if last && self.0.is_over() {
+        self.0.handles.fetch_sub(1, Ordering::AcqRel);
+        if self.0.is_over() {
             let over = table[usize::from(self.0.id)].take();
             // Freeing memory unmaps it from devices; nobody else has to wait for that.
             drop(table);

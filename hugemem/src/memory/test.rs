@@ -401,38 +401,63 @@ fn a_shortage_that_no_count_explains_is_the_kernels_own_error() {
     assert!(matches!(error, MemoryError::Region(_)), "{error}");
 }
 
-#[test]
-fn a_pool_ends_with_its_last_handle_or_frame_whichever_is_later_on_whatever_thread() {
-    for round in 0..300u64 {
-        let space = Arc::new(Recorder::new(Addressing::Translated));
-        let memory = Memory::new(&request(64 * 4096, &[&space])).unwrap();
-        let pool = Pool::new(&memory, 8, 60).unwrap();
-        drop(memory);
-        let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.take()).collect();
-        let handles: Vec<Pool> = (0..2).map(|_| pool.clone()).collect();
-        std::thread::scope(|threads| {
-            let (left, right) = (frames.split_off(4), std::mem::take(&mut frames));
-            threads.spawn(move || drop(left));
+/// Drops what it is given, all threads at the same moment.
+fn drop_together(rounds: usize, make: impl Fn() -> (Arc<Recorder>, [Box<dyn Send>; 3])) {
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|threads| {
+        let hands: [_; 3] = std::array::from_fn(|_| {
+            let (send, receive) = std::sync::mpsc::channel::<Box<dyn Send>>();
+            let barrier = &barrier;
             threads.spawn(move || {
-                for frame in right {
-                    std::hint::black_box(&frame);
-                    drop(frame);
+                for held in receive {
+                    barrier.wait();
+                    drop(held);
+                    barrier.wait();
                 }
             });
-            for handle in handles {
-                threads.spawn(move || drop(handle));
-            }
-            if round % 2 == 0 {
-                std::thread::yield_now();
-            }
-            drop(pool);
+            send
         });
-        assert_eq!(
-            space.mapped(),
-            [],
-            "round {round}: the memory is still mapped"
-        );
-    }
+        for round in 0..rounds {
+            let (space, parts) = make();
+            assert_eq!(space.mapped().len(), 1);
+            for (hand, part) in hands.iter().zip(parts) {
+                hand.send(part).expect("the thread waits for it");
+            }
+            barrier.wait();
+            barrier.wait();
+            assert_eq!(
+                space.mapped(),
+                [],
+                "round {round}: the memory is still mapped"
+            );
+        }
+    });
+}
+
+fn small_pool() -> (Arc<Recorder>, Pool) {
+    let space = Arc::new(Recorder::new(Addressing::Translated));
+    let memory = Memory::new(&request(4 * 4096, &[&space])).expect("base pages are there");
+    let pool = Pool::new(&memory, 8, 60).expect("they fit");
+    (space, pool)
+}
+
+#[test]
+fn a_pool_ends_with_its_last_handle_on_whatever_thread() {
+    drop_together(3_000, || {
+        let (space, pool) = small_pool();
+        let parts = [(); 3].map(|()| Box::new(pool.clone()) as Box<dyn Send>);
+        (space, parts)
+    });
+}
+
+#[test]
+fn a_pool_ends_with_its_last_frame_or_handle_whichever_is_later() {
+    drop_together(3_000, || {
+        let (space, pool) = small_pool();
+        let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.take()).collect();
+        let others = frames.split_off(7);
+        (space, [Box::new(frames), Box::new(others), Box::new(pool)])
+    });
 }
 
 #[test]
