@@ -184,6 +184,10 @@ impl Wire {
         }
         let taken = lane.batch.len();
         if taken == 0 && lane.delayed.is_empty() && lane.passed.is_empty() {
+            // What could not be sent goes back too, and what is late.
+            if !ends.sender_gone {
+                ends.sender.sent();
+            }
             return false;
         }
         let mut counts = WireCounts {

@@ -82,9 +82,9 @@ impl VirtioNet {
             ));
         }
         let new = value & !old;
-        self.check_order(value, new, legacy);
+        let in_order = self.check_order(value, new, legacy);
         self.negotiation.status = old | (value & !status::NEEDS_RESET);
-        if new & status::FEATURES_OK != 0 && !self.settle_features() {
+        if new & status::FEATURES_OK != 0 && !(in_order && self.settle_features()) {
             self.negotiation.status &= !status::FEATURES_OK;
         }
         if new & status::DRIVER_OK != 0 {
@@ -93,8 +93,8 @@ impl VirtioNet {
         self.show_state();
     }
 
-    /// Bits that are set before those that come first (§3.1.1).
-    fn check_order(&self, value: u8, new: u8, legacy: bool) {
+    /// Objects to bits that are set before those that come first (§3.1.1); false if there are.
+    fn check_order(&self, value: u8, new: u8, legacy: bool) -> bool {
         let known = status::ACKNOWLEDGE
             | status::DRIVER
             | status::DRIVER_OK
@@ -125,11 +125,13 @@ impl VirtioNet {
         // What counts is what was shown before this write, but for the first two bits, which
         // Linux and others set together.
         let before = self.negotiation.status | (value & (status::ACKNOWLEDGE | status::DRIVER));
-        for (bit, first, sentence) in order {
-            if new & bit != 0 && before & first == 0 {
-                self.object(format!("{sentence} (§3.1.1)"));
-            }
+        let early = order
+            .into_iter()
+            .find(|&(bit, first, _)| new & bit != 0 && before & first == 0);
+        if let Some((_, _, sentence)) = early {
+            self.object(format!("{sentence} (§3.1.1)"));
         }
+        early.is_none()
     }
 
     /// `FEATURES_OK` is written: true if the set will do.

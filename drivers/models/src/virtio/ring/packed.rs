@@ -180,6 +180,9 @@ impl Packed {
             if last {
                 return Ok(Chain { id: word.id, slots });
             }
+            if slots == self.size {
+                break;
+            }
             at.step(1, self.size);
             word = self.word(at.at, Ordering::Relaxed);
             if !Self::is_available(at, word)? {

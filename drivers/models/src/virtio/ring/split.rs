@@ -271,9 +271,10 @@ impl Ring for Split {
         }
         let flags = u16::from_le(self.avail[0].load(Ordering::Relaxed));
         if flags & !QUIET != 0 {
-            self.rules
-                .objections
-                .raise(format!("reserved flags {flags:#x} in the available ring"));
+            self.rules.objections.raise(format!(
+                "reserved flags {:#x} in the available ring",
+                flags & !QUIET
+            ));
         }
         flags & QUIET == 0 && old != self.returned
     }
