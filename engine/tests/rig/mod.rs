@@ -5,7 +5,7 @@
     reason = "each test file uses its own part"
 )]
 
-pub mod naive;
+pub(crate) mod naive;
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ use engine::field::{Program, Share, Values, Var, Writer};
 use engine::frame::{Frames, Macs, Template, build, text};
 use hugemem::{Burst, Frame, Memory, MemoryRequest, PageSize, Pages, Pool};
 
-pub const MACS: Macs = Macs {
+pub(crate) const MACS: Macs = Macs {
     src: [2, 0, 0, 0, 0, 1],
     dst: [2, 0, 0, 0, 0, 2],
 };
 
 /// A pool of `frames` frames of `capacity` bytes.
-pub fn pool(frames: usize, capacity: usize) -> Pool {
+pub(crate) fn pool(frames: usize, capacity: usize) -> Pool {
     let request = MemoryRequest {
         bytes: Pool::footprint(frames, capacity),
         pages: Pages::Only(PageSize::Base4K),
@@ -30,22 +30,22 @@ pub fn pool(frames: usize, capacity: usize) -> Pool {
 }
 
 /// A ring of frames that come back in the order in which they were sent.
-pub struct Ring {
+pub(crate) struct Ring {
     home: VecDeque<Frame>,
     lap: usize,
     /// How many frames went through it.
-    pub sent: usize,
+    pub(crate) sent: usize,
 }
 
 impl Ring {
     /// A ring of `lap` frames.
-    pub fn new(pool: &Pool, lap: usize) -> Self {
+    pub(crate) fn new(pool: &Pool, lap: usize) -> Self {
         let home = (0..lap).map(|_| pool.take().unwrap()).collect();
         Self { home, lap, sent: 0 }
     }
 
     /// The next `count` packets of `writer`, in bursts of at most `burst`, as bytes.
-    pub fn send(&mut self, writer: &mut Writer, count: usize, burst: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn send(&mut self, writer: &mut Writer, count: usize, burst: usize) -> Vec<Vec<u8>> {
         let mut sent = Vec::with_capacity(count);
         while sent.len() < count {
             let mut frames = Burst::new();
@@ -71,24 +71,24 @@ impl Ring {
     }
 
     /// Laps that it went round.
-    pub fn laps(&self) -> usize {
+    pub(crate) fn laps(&self) -> usize {
         self.sent / self.lap
     }
 }
 
 /// The first `count` packets of `frames`, three laps round a ring at the least.
-pub fn sequence(frames: &Frames, share: Share, count: usize) -> Vec<Vec<u8>> {
+pub(crate) fn sequence(frames: &Frames, share: Share, count: usize) -> Vec<Vec<u8>> {
     let mut writer = Writer::compile(frames, 1, share).unwrap();
     let lap = (count / 4).clamp(1, 13);
     let mut ring = Ring::new(&pool(lap, writer.max_len()), lap);
     ring.send(&mut writer, count, 7)
 }
 
-pub fn template(text: &str, size: usize) -> Template {
+pub(crate) fn template(text: &str, size: usize) -> Template {
     build(&text::parse(text).unwrap().sized(size), MACS).unwrap()
 }
 
-pub fn var(name: &str, width: usize, values: Values) -> Var {
+pub(crate) fn var(name: &str, width: usize, values: Values) -> Var {
     Var {
         name: name.into(),
         width,
@@ -98,12 +98,12 @@ pub fn var(name: &str, width: usize, values: Values) -> Var {
 }
 
 /// A frame of 60 zero bytes and a program over it.
-pub fn blank(program: Program) -> Frames {
+pub(crate) fn blank(program: Program) -> Frames {
     Frames::varied(Template::raw(vec![0; 60]), program)
 }
 
 /// A field of `N` bytes at `at`, as a number.
-pub fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + N]
         .iter()
         .fold(0, |value, byte| value << 8 | u64::from(*byte))

@@ -6,7 +6,7 @@ use engine::frame::Template;
 use etherparse::checksum::Sum16BitWords;
 
 /// Frame number `n` of a program in which nothing is random.
-pub fn frame(template: &Template, program: &Program, n: u64) -> Vec<u8> {
+pub(crate) fn frame(template: &Template, program: &Program, n: u64) -> Vec<u8> {
     let mut bytes = template.bytes.clone();
     let value = |name: &str| value_of(program, name, n);
     for write in &program.writes {
@@ -177,7 +177,7 @@ fn put(bytes: &mut [u8], write: &Write, width: usize, value: u64) {
 }
 
 /// Computes a checksum with the protocol library's adder.
-pub fn correct(bytes: &mut [u8], fix: &Fix) {
+pub(crate) fn correct(bytes: &mut [u8], fix: &Fix) {
     let at = fix.at();
     let (ip, protocol, offset) = match *fix {
         Fix::Ipv4 { at } => {
