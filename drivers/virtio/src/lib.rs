@@ -36,6 +36,8 @@ mod ring;
 mod rx;
 mod shared;
 mod stats;
+#[cfg(test)]
+mod test;
 mod transport;
 mod tx;
 mod vhost;

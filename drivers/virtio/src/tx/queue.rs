@@ -150,16 +150,20 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
         self.note();
     }
 
-    /// Looks what the device is done with.
+    /// Looks what the device is done with: how many frames more.
     #[inline]
-    fn look(&mut self, want: usize) {
+    fn look(&mut self, want: usize) -> usize {
         match self.engine.look(want) {
-            Ok(0) => {}
+            Ok(0) => 0,
             Ok(frames) => {
                 self.counts.completed += frames as u64;
                 Ledger::note(&self.shared.ledger(self.ring).frames, self.counts.completed);
+                frames
             }
-            Err(lie) => self.fail(lie),
+            Err(lie) => {
+                self.fail(lie);
+                0
+            }
         }
     }
 
@@ -318,13 +322,16 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
 
     fn reap(&mut self, out: &mut Burst) -> usize {
         let running = self.is_running();
-        if running && self.engine.lane().done() == 0 && self.engine.flying() > 0 {
-            self.look(BURST);
-        }
         if self.signal == Signal::FAILED {
             return 0;
         }
-        self.engine.lane_mut().reap(out)
+        loop {
+            let moved = self.engine.lane_mut().reap(out);
+            // On if what was done was resident frames, or waits for its turn.
+            if moved > 0 || !running || self.engine.flying() == 0 || self.look(BURST) == 0 {
+                return moved;
+            }
+        }
     }
 
     fn load(&mut self, set: Arc<Resident>) {

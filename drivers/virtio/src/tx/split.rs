@@ -10,7 +10,9 @@
 //! set is loaded. Posting such frames writes two bytes each in the available ring, and nothing
 //! once a lap has shown every entry to be right; their completions are only counted, so that the
 //! used ring stays in the device's cache but for its index. At most as many of them are in
-//! flight as the table has entries: no descriptor is made available twice.
+//! flight as the table has entries, so that no descriptor is made available twice by a device
+//! that keeps the order. Whether it does is read from the used ring for the first lap, and from
+//! the last entry of each look later; one that does not gets its resident frames like all others.
 
 use hugemem::{Frame, Resident, ResidentSlot};
 
@@ -61,6 +63,34 @@ struct Table {
     busy: usize,
     /// Latest entries of the available ring that follow each other as they did a lap before.
     run: usize,
+    /// The oldest entry with the device, if it keeps the order.
+    oldest: usize,
+    /// Completions that were found in order, up to a lap's worth.
+    proven: usize,
+    /// True once one was not.
+    disorderly: bool,
+}
+
+impl Table {
+    /// The device is done with the entries up to `id`, `count` of them.
+    #[inline]
+    fn complete(&mut self, id: u32, count: usize) -> Result<(), Lie> {
+        if id as usize >= self.len || count > self.busy {
+            return Err(Lie::Id(u16::try_from(id).unwrap_or(u16::MAX)));
+        }
+        self.busy -= count;
+        self.oldest += count;
+        if self.oldest >= self.len {
+            self.oldest -= self.len;
+        }
+        let last = if self.oldest == 0 {
+            self.len
+        } else {
+            self.oldest
+        } - 1;
+        self.disorderly |= id as usize != last;
+        Ok(())
+    }
 }
 
 impl<const ORDERED: bool> SplitTx<ORDERED> {
@@ -189,8 +219,8 @@ impl<const ORDERED: bool> SplitTx<ORDERED> {
         while self.seen != index {
             let (id, _) = self.ring.used(self.seen);
             if (id as usize) < self.base {
-                let busy = self.table.busy.checked_sub(1);
-                self.table.busy = busy.ok_or(Lie::Id(u16::try_from(id).unwrap_or(u16::MAX)))?;
+                self.table.complete(id, 1)?;
+                self.table.proven += 1;
             } else {
                 self.complete(id)?;
             }
@@ -202,7 +232,10 @@ impl<const ORDERED: bool> SplitTx<ORDERED> {
     /// True if frame `first` is the next that the resident table has.
     #[inline]
     fn follows(&self, first: usize) -> bool {
-        self.table.len > 0 && (self.table.busy == 0 || self.table.next % self.table.period == first)
+        let table = &self.table;
+        table.len > 0
+            && !table.disorderly
+            && (table.busy == 0 || table.next % table.period == first)
     }
 
     /// Posts `count` entries of the resident table from frame `first` on.
@@ -210,6 +243,7 @@ impl<const ORDERED: bool> SplitTx<ORDERED> {
     fn put_table(&mut self, first: usize, count: usize) {
         if self.table.next % self.table.period != first {
             self.table.next = first;
+            self.table.oldest = first;
             self.table.run = 0;
         }
         // A lap of entries that follow each other, and as many periods in a lap: every entry of
@@ -310,8 +344,17 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
 
     fn load(&mut self, set: &Resident) {
         let (period, slots) = (set.slots().len(), self.ring.slots());
-        let had = self.table.len;
-        self.table = Table::default();
+        let Table {
+            len: had,
+            disorderly,
+            proven,
+            ..
+        } = self.table;
+        self.table = Table {
+            disorderly,
+            proven,
+            ..Table::default()
+        };
         if ORDERED {
             return;
         }
@@ -400,13 +443,10 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
             self.lane.landed(count);
             self.lane.settle(count);
             self.seen = index;
-        } else if self.lane.flying() == 0 {
+        } else if self.lane.flying() == 0 && self.table.proven >= self.ring.slots() {
             // Resident frames alone: counted, and the last one's number looked at.
             let (id, _) = self.ring.used(index.wrapping_sub(1));
-            if id as usize >= self.table.len {
-                return Err(Lie::Id(u16::try_from(id).unwrap_or(u16::MAX)));
-            }
-            self.table.busy -= count;
+            self.table.complete(id, count)?;
             self.seen = index;
         } else {
             self.read_used(index)?;
@@ -433,7 +473,12 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
         (self.next, self.oldest) = (self.base, self.base);
         (self.available, self.seen, self.waiting) = (0, 0, 0);
         self.chained = false;
-        (self.table.next, self.table.busy, self.table.run) = (0, 0, 0);
+        let Table { len, period, .. } = self.table;
+        self.table = Table {
+            len,
+            period,
+            ..Table::default()
+        };
         lost
     }
 }
