@@ -31,8 +31,10 @@ impl engine::run::Clock for Clock {
 pub(crate) struct Session {
     /// The ports, in the order of the command line.
     pub(crate) ports: Vec<Box<dyn Port>>,
-    /// Their strings.
+    /// Their strings, as typed.
     pub(crate) names: Vec<String>,
+    /// What they call themselves: `sim:virtio/0` for a `sim:virtio`.
+    pub(crate) labels: Vec<String>,
     /// Bits a second of each port's link, where it says so.
     pub(crate) link_bps: Vec<Option<u64>>,
     /// Who works where.
@@ -91,11 +93,13 @@ impl Session {
             .map_err(|error| Error::Unexpected(format!("no signal handler: {error}")))?;
         let mut ports = open_ports(names, &cores)?;
         let link_bps = ports.iter_mut().map(link_bps).collect();
+        let labels = ports.iter().map(|port| port.info().name.clone()).collect();
         Ok(Self {
             pages: pages(machine.no_huge, names.iter().any(is_nic)),
             link_bps,
             ports,
             names: names.to_vec(),
+            labels,
             cores,
             clock: Clock(clock),
             interrupt,

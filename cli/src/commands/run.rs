@@ -223,7 +223,7 @@ fn port_plan(
         Some(load) => {
             load.apply(&mut plan.streams, link_bps)
                 .map_err(|error| no_load(&error))?;
-            if let Some(warning) = too_much(&session.names[n], &plan.streams, link_bps) {
+            if let Some(warning) = too_much(&session.labels[n], &plan.streams, link_bps) {
                 session.warnings.push(warning);
             }
         }
@@ -278,7 +278,7 @@ pub(super) fn document(
         warnings.push(format!("the accounting does not close: {broken}"));
     }
     let failures = outcome.failures.iter().map(|(port, error)| Failure {
-        port: session.names.get(*port).cloned().unwrap_or_default(),
+        port: session.labels.get(*port).cloned().unwrap_or_default(),
         error: with_causes(error),
     });
     RunDocument {
@@ -415,7 +415,7 @@ fn config(args: &Run, wanted: &Wanted, session: &Session, plan: &RunPlan) -> Con
             let is_paced = !(port.unlimited && stream.scaled);
             streams.push(StreamPlan {
                 name: stream.name.clone(),
-                port: session.names[n].clone(),
+                port: session.labels[n].clone(),
                 pps: is_paced
                     .then(|| stream.pps(session.link_bps[n]).ok())
                     .flatten(),

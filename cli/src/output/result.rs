@@ -173,9 +173,10 @@ impl PortRow {
             tx_bps_l1,
             rx_bps_l1: rx_bps_l2 + figures.rx_pps * overhead,
             tx_line_percent: link_bps.map(|bps| tx_bps_l1 / bps as f64 * 100.0),
-            tx_cpu: figures.tx_cpu,
-            rx_cpu: figures.rx_cpu,
-            tx_blocked: figures.tx_blocked,
+            // A sum of nothing is -0.0.
+            tx_cpu: figures.tx_cpu.max(0.0),
+            rx_cpu: figures.rx_cpu.max(0.0),
+            tx_blocked: figures.tx_blocked.max(0.0),
             rx_missed: figures.rx_missed,
             rx_errors: figures.rx_errors,
             tx_errors: figures.tx_errors,

@@ -1,0 +1,152 @@
+//! How commands end: Ctrl-C, and readers that go away.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{assert_accounted, number, rgen, sum};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+fn spawn(words: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_rgen"))
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is there")
+}
+
+/// Waits for the first line of progress, which only a run that sends writes, and interrupts.
+fn interrupt(words: &[&str], signal: Signal) -> (i32, Value) {
+    let mut child = spawn(words);
+    let mut talk = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    let mut line = String::new();
+    while !line.contains("pps") {
+        line.clear();
+        assert_ne!(
+            talk.read_line(&mut line).expect("talk is text"),
+            0,
+            "it ended by itself"
+        );
+    }
+    let pid = i32::try_from(child.id()).expect("a process id");
+    kill(Pid::from_raw(pid), signal).expect("it runs");
+    // The pipe must not fill while the child still talks.
+    let rest = std::thread::spawn(move || {
+        let mut text = String::new();
+        talk.read_to_string(&mut text).map(|_| text)
+    });
+    let mut stdout = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut stdout)
+        .unwrap();
+    let status = child.wait().expect("it ends");
+    let talk = rest.join().expect("no panic").expect("talk is text");
+    assert!(talk.contains("stopping"), "{talk}");
+    (
+        status.code().unwrap(),
+        serde_json::from_str(&stdout).unwrap(),
+    )
+}
+
+#[test]
+fn ctrl_c_stops_drains_and_prints_a_partial_result_that_adds_up() {
+    let pair = ["-p", "sim:virtio", "-p", "sim:virtio"];
+    let words = [
+        &["run", "bench", "-m", "5kpps", "-d", "1h", "--json"],
+        &pair[..],
+    ]
+    .concat();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (code, run) = interrupt(&words, signal);
+        assert_eq!(code, 130);
+        assert_eq!(run["complete"], false);
+        assert_eq!(number(&run, "/exit_code"), 130);
+        assert!(sum(&run, "tx_frames") > 0);
+        assert_accounted(&run);
+    }
+}
+
+#[test]
+fn a_forwarder_without_a_time_ends_well_by_ctrl_c() {
+    let words = ["fwd", "-p", "null:", "--mode", "rxonly", "--json"];
+    let (code, document) = interrupt(&words, Signal::SIGINT);
+    assert_eq!((code, &document["complete"]), (0, &Value::Bool(true)));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for words in [
+        &["show", "bench", "--pcap", "-", "--count", "100000"][..],
+        &["show", "bench", "--count", "20000"],
+        &["show", "bench", "--count", "20000", "--json"],
+        &["ports"],
+        &["--help"],
+    ] {
+        let mut child = spawn(words);
+        // Nobody reads, from the start or after a little.
+        let mut some = [0; 16];
+        let mut stdout = child.stdout.take().unwrap();
+        let _ = stdout.read(&mut some).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+        assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
+    }
+}
+
+#[test]
+fn talk_that_nobody_hears_is_no_error() {
+    let mut child = spawn(&["run", "bench", "-p", "null:", "-d", "100ms", "-m", "1kpps"]);
+    drop(child.stderr.take());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn a_pcap_holds_what_was_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bench.pcap");
+    let name = file.display().to_string();
+    let words = ["show", "bench", "-t", "size=imix,vm=var2", "--count", "12"];
+    let shown = rgen().args(words).arg("--json").output().unwrap();
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    rgen()
+        .args(words)
+        .args(["--pcap", &name])
+        .assert()
+        .success();
+    let mut pcap = pcap_file::pcap::PcapReader::new(std::fs::File::open(&file).unwrap()).unwrap();
+    let mut written = Vec::new();
+    while let Some(packet) = pcap.next_packet() {
+        let packet = packet.unwrap();
+        let hex: String = packet
+            .data()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        written.push((packet.timestamp().as_nanos(), hex));
+    }
+    let frames = shown["frames"].as_array().unwrap().iter();
+    let expected: Vec<_> = frames
+        .map(|frame| {
+            let at = u128::from(frame["at_ns"].as_u64().unwrap());
+            (at, frame["bytes"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    assert_eq!(written, expected);
+    let mut sizes: Vec<usize> = written.iter().map(|(_, hex)| hex.len() / 2 + 4).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    assert_eq!(sizes, [68, 590, 1514], "TRex's bench IMIX");
+    let unwritable = rgen()
+        .args(words)
+        .args(["--pcap", "/nonexistent/x"])
+        .output()
+        .unwrap();
+    assert_eq!(unwritable.status.code(), Some(2));
+}
