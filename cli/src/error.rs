@@ -97,6 +97,9 @@ pub(crate) enum Error {
         /// What is wrong.
         source: QuantityError,
     },
+    /// What clap refuses, for machines; people get its own words.
+    #[error("{0}")]
+    CommandLine(String),
     /// Options that do not go together, or one that is wrong.
     #[error("{found}")]
     Usage {
@@ -155,7 +158,7 @@ impl Error {
             Self::File { .. } => "file",
             Self::Profile(_) => "profile",
             Self::Quantity { .. } => "quantity",
-            Self::Usage { .. } => "usage",
+            Self::Usage { .. } | Self::CommandLine(_) => "usage",
             Self::Open { code, .. } | Self::Port { code, .. } | Self::NotReady { code, .. } => code,
             Self::Output(_) => "output",
             Self::Unexpected(_) => "unexpected",
@@ -181,6 +184,7 @@ impl Error {
             Self::KnobValue { profile, .. } => Some(format!("rgen show {profile} lists its knobs")),
             Self::Quantity { source, .. } => Some(source.remedy()),
             Self::Usage { cure, .. } => Some(cure.clone()),
+            Self::CommandLine(_) => Some("rgen --help, or rgen COMMAND --help".to_owned()),
             Self::Open { cure, .. } | Self::Port { cure, .. } | Self::NotReady { cure, .. } => {
                 cure.clone()
             }
@@ -204,6 +208,7 @@ impl Error {
             | Self::File { .. }
             | Self::Profile(_)
             | Self::Quantity { .. }
+            | Self::CommandLine(_)
             | Self::Usage { .. } => Exit::Usage,
             Self::Open { exit, .. } => *exit,
             Self::Port { .. } => Exit::PortFailed,

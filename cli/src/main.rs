@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::Cli;
-use crate::error::Exit;
+use crate::error::{Error, Exit};
 
 fn main() -> ExitCode {
     panic::set_hook(Box::new(report_panic));
@@ -57,13 +57,18 @@ fn run() -> Exit {
 
 /// Help and version go to stdout and are no error; the rest is clap's own error.
 fn report_usage(error: &clap::Error) -> Exit {
-    // A closed pipe behind `rgen --help | head` is nobody's fault.
+    // A closed pipe behind `rgen --help | head` is nobody's fault, here and below.
     let _ = error.print();
-    if error.use_stderr() {
-        Exit::Usage
-    } else {
-        Exit::Done
+    if !error.use_stderr() {
+        return Exit::Done;
     }
+    if std::env::args_os().any(|word| word == "--json") {
+        let text = error.to_string();
+        let found = text.lines().next().unwrap_or_default();
+        let found = found.strip_prefix("error: ").unwrap_or(found).to_owned();
+        let _ = output::document(&Error::CommandLine(found).document());
+    }
+    Exit::Usage
 }
 
 /// Engine and drivers tell what they do; `-v` makes it heard, `RGEN_LOG` chooses.

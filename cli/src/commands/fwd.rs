@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::frame::Macs;
 use engine::profile;
-use engine::run::{self, ForwardMode, ForwardPlan, ForwardPort, PortPlan, Run, RunPlan};
+use engine::run::{self, Finished, ForwardMode, ForwardPlan, ForwardPort, PortPlan, Run, RunPlan};
 
 use super::Manner;
 use super::run::{document, print, save};
@@ -35,13 +35,14 @@ pub(super) fn run(args: &Fwd, manner: Manner) -> Result<Exit, Error> {
         interrupted,
     } = drive(running, &progress, &session.interrupt, &session.link_bps)?;
     let is_early = interrupted && session.duration.is_some();
-    let mut document = document(Schema::Forward, &finished.outcome, config, session);
+    let Finished { outcome, mut ports } = finished;
+    let mut document = document(Schema::Forward, &outcome, &mut ports, config, session);
     document.complete = !is_early && document.failures.is_empty();
     let exit = if !document.failures.is_empty() {
         Exit::PortFailed
     } else if is_early {
         Exit::Interrupted
-    } else if !finished.outcome.check().is_empty() {
+    } else if !outcome.check().is_empty() {
         Exit::Unexpected
     } else {
         Exit::Done

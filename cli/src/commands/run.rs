@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use engine::frame::Macs;
 use engine::load::LoadError;
-use engine::run::{self, Bottleneck, Outcome, PortPlan, RunPlan};
+use engine::run::{self, Bottleneck, Finished, Outcome, PortPlan, RunPlan};
 use engine::stream::{Measure, Stream, WIRE_OVERHEAD};
 use port::{Mac, Port};
 
@@ -146,8 +146,8 @@ fn carry_out(
         finished,
         interrupted,
     } = drive(running, progress, &session.interrupt, &session.link_bps)?;
-    let outcome = finished.outcome;
-    let mut document = document(Schema::Run, &outcome, config, session);
+    let Finished { outcome, mut ports } = finished;
+    let mut document = document(Schema::Run, &outcome, &mut ports, config, session);
     judge(&mut document, &outcome, wanted, interrupted);
     let exit = exit(&document, &outcome, interrupted, wanted.multiplier);
     document.exit_code = exit as u8;
@@ -267,6 +267,7 @@ fn too_much(port: &str, streams: &[Stream], link_bps: Option<u64>) -> Option<Str
 pub(super) fn document(
     schema: Schema,
     outcome: &Outcome,
+    ports: &mut [Box<dyn Port>],
     config: Config,
     session: Session,
 ) -> RunDocument {
@@ -296,7 +297,10 @@ pub(super) fn document(
             .ports
             .iter()
             .zip(&session.link_bps)
-            .map(|(port, link_bps)| PortRow::new(port, *link_bps))
+            .zip(ports)
+            .map(|((row, link_bps), port)| {
+                PortRow::new(row, *link_bps).with_extended(port.as_mut())
+            })
             .collect(),
         streams: figures
             .streams

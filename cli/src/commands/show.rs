@@ -11,13 +11,13 @@ use engine::frame::{FieldAt, FieldDef, Frames, Layer, Macs, Template, show};
 use engine::profile;
 use engine::stream::{FCS, Mode, Stream, WIRE_OVERHEAD};
 use pcap_file::DataLink;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapTsResolution, PcapWriter};
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapTsResolution, PcapWriteError, PcapWriter};
 use serde::Serialize;
 
 use super::Manner;
 use super::run::measure;
 use crate::args::Show;
-use crate::error::{Error, Exit};
+use crate::error::{Error, Exit, with_causes};
 use crate::output::schema::Schema;
 use crate::output::{self, text};
 use crate::preview::{Preview, Shown};
@@ -482,10 +482,14 @@ fn frames_to_pcap<W: Write>(preview: &mut Preview, out: W, frames: u64) -> io::R
     Ok(written)
 }
 
-/// The writer's own errors, with what the kernel said kept as it was.
-fn pcap_error(error: pcap_file::pcap::PcapWriteError) -> io::Error {
-    match error {
-        pcap_file::pcap::PcapWriteError::Io(error) => error,
-        other => io::Error::other(other),
+/// The writer's own errors, with what the kernel said kept as it was: its kind tells a closed pipe.
+fn pcap_error(error: PcapWriteError) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(here) = cause {
+        if let Some(kind) = here.downcast_ref::<io::Error>().map(io::Error::kind) {
+            return io::Error::new(kind, with_causes(&error));
+        }
+        cause = here.source();
     }
+    io::Error::other(error)
 }

@@ -9,7 +9,8 @@
 //!                "rx_pps", "tx_bps_l1", "tx_bps_l2", "rx_bps_l1", "rx_bps_l2", "tx_line_percent",
 //!                "tx_cpu", "rx_cpu", "tx_blocked", "rx_missed", "rx_errors", "tx_errors",
 //!                "rx_unmatched", "tx_dropped", "asked_frames", "shortfall_frames", "shortfall":
-//!                { "late", "ring_full", "paused", "ended", "abandoned" } } ],
+//!                { "late", "ring_full", "paused", "ended", "abandoned" },
+//!                "extended": { "NAME": 0 } } ],
 //!   "streams": [ { "name", "port", "asked_frames", "shortfall_frames", "tx_frames", "tx_bytes",
 //!                  "measured", "rx_frames", "rx_bytes", "lost", "duplicated", "reordered",
 //!                  "too_late", "surplus", "misdirected", "latency_ns": { "count", "min", "mean",
@@ -29,6 +30,7 @@ use std::collections::BTreeMap;
 
 use engine::run::{Bottleneck, Event, Figures, Latency, PortFigures, Shortfall, StreamFigures};
 use engine::stream::WIRE_OVERHEAD;
+use port::Port;
 use serde::Serialize;
 
 use super::schema::Schema;
@@ -121,6 +123,8 @@ pub(crate) struct PortRow {
     pub(crate) asked_frames: u64,
     pub(crate) shortfall_frames: u64,
     pub(crate) shortfall: ShortfallRow,
+    /// What else the device counted, by datasheet name; what is zero is left out.
+    pub(crate) extended: BTreeMap<String, u64>,
 }
 
 /// Frames not sent, by cause.
@@ -146,6 +150,16 @@ impl From<&Shortfall> for ShortfallRow {
 }
 
 impl PortRow {
+    /// The same, with what else `port` counted. A device that is gone counts nothing any more.
+    pub(crate) fn with_extended(mut self, port: &mut dyn Port) -> Self {
+        let all = port.extended().unwrap_or_default();
+        let counted = all.into_iter().filter(|counter| counter.value > 0);
+        self.extended = counted
+            .map(|counter| (counter.name, counter.value))
+            .collect();
+        self
+    }
+
     /// The row of `figures`, whose link has `link_bps`. Byte rates follow from the mean frame.
     pub(crate) fn new(figures: &PortFigures, link_bps: Option<u64>) -> Self {
         let l2 = |pps: f64, bytes: u64, frames: u64| {
@@ -185,6 +199,7 @@ impl PortRow {
             asked_frames: figures.asked,
             shortfall_frames: figures.shortfall.total(),
             shortfall: (&figures.shortfall).into(),
+            extended: BTreeMap::new(),
         }
     }
 }

@@ -8,6 +8,9 @@ use crate::units::{grouped, nanoseconds, scaled};
 pub(crate) fn page(document: &RunDocument) -> String {
     let mut page = ports(&document.ports);
     page.push_str(&accounting(document));
+    if document.lost_frames.is_some_and(|lost| lost > 0) {
+        page.push_str(&whereabouts(&document.ports));
+    }
     for stream in &document.streams {
         page.push_str(&measured(stream));
     }
@@ -94,6 +97,31 @@ fn accounting(document: &RunDocument) -> String {
         document.duration_s,
         document.seed
     )
+}
+
+/// Counters that may tell where lost frames went.
+fn whereabouts(ports: &[PortRow]) -> String {
+    let mut page = String::new();
+    for row in ports {
+        let tells = |name: &str| {
+            [
+                "lost",
+                "no_buffer",
+                "drop",
+                "miss",
+                "filtered",
+                "bad",
+                "error",
+                "down",
+            ]
+            .iter()
+            .any(|word| name.contains(word))
+        };
+        for (name, count) in row.extended.iter().filter(|(name, _)| tells(name)) {
+            page.push_str(&format!("  {}: {name} {}\n", row.port, grouped(*count)));
+        }
+    }
+    page
 }
 
 /// A measured stream: its counts where they are not all well, and its latency.

@@ -209,9 +209,10 @@ fn a_criterion_that_is_none_is_pointed_at() {
 
 #[test]
 fn no_stream_at_all_is_refused() {
-    insta::assert_snapshot!(refusal("# nothing\n"), @r#"
-    error[profile]: web.toml: there is no stream in it: write [[stream]] with name, frame and rate
-    "#);
+    insta::assert_snapshot!(
+        refusal("# nothing\n"),
+        @"error[profile]: web.toml: there is no stream in it: write [[stream]] with name, frame and rate"
+    );
 }
 
 #[test]
