@@ -56,6 +56,20 @@ impl End {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True once the device was pulled out. The control thread that sees it may free memory at
+    /// once, so it waits for the round that may still be going on; the next one sees it too.
+    fn is_gone_for_good(&self) -> bool {
+        let gone = self.is_gone();
+        if gone {
+            drop(self.control());
+        }
+        gone
+    }
+
     pub(crate) fn is_gone(&self) -> bool {
         self.faults.any() && self.faults.is_on(Fault::Removed)
     }
@@ -97,7 +111,7 @@ impl SimFunction {
     }
 
     fn config(&self, offset: u16, width: u8) -> u32 {
-        if self.end.is_gone() {
+        if self.end.is_gone_for_good() {
             return u32::MAX;
         }
         self.end.control().config_read(offset, width)
@@ -131,7 +145,7 @@ impl Function for SimFunction {
         self.config(offset, 4)
     }
     fn set_config16(&self, offset: u16, value: u16) {
-        if !self.end.is_gone() {
+        if !self.end.is_gone_for_good() {
             self.end.control().config_write(offset, 2, u32::from(value));
         }
     }
@@ -151,7 +165,7 @@ impl Function for SimFunction {
     }
 
     fn reset(&self) -> io::Result<()> {
-        if self.end.is_gone() {
+        if self.end.is_gone_for_good() {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.end.control().reset();
@@ -169,14 +183,14 @@ pub struct SimBar {
 
 impl SimBar {
     fn load(&self, offset: u32, width: u8) -> u32 {
-        if self.end.is_gone() || !self.holds(offset, width) {
+        if self.end.is_gone_for_good() || !self.holds(offset, width) {
             return u32::MAX;
         }
         self.end.control().bar_read(self.index, offset, width)
     }
 
     fn store(&self, offset: u32, width: u8, value: u32) {
-        if self.end.is_gone() || !self.holds(offset, width) {
+        if self.end.is_gone_for_good() || !self.holds(offset, width) {
             return;
         }
         if !self.end.doorbells.ring(self.index, offset, width, value) {

@@ -226,7 +226,7 @@ impl Sim {
     pub fn objections(&self) -> Vec<String> {
         let of = |end: &Arc<End>| {
             let all = end.objections.all().into_iter();
-            let name = end.control().name().to_owned();
+            let name = end.name();
             all.map(move |sentence| format!("{name}: {sentence}"))
                 .collect::<Vec<_>>()
         };
@@ -289,9 +289,10 @@ impl Core {
         };
         self.wire.tick(now_ps);
         self.report_link();
-        let gone = [self.ends[0].is_gone(), self.ends[1].is_gone()];
         let mut first = self.ends[0].round();
         let mut second = self.ends[1].round();
+        // Under the locks: who sees a device gone and has waited for them sees no DMA after.
+        let gone = [self.ends[0].is_gone(), self.ends[1].is_gone()];
         let [a, b] = [&mut **first, &mut **second];
         let counters = [&self.ends[0].counters, &self.ends[1].counters];
         let forth = Ends {

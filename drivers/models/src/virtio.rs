@@ -51,6 +51,7 @@ use ring::{Broken, Used};
 use status::Negotiation;
 
 pub use options::{Identity, Notify, VirtioOptions};
+pub use registers::common_map;
 
 /// The window of the legacy interface.
 const LEGACY_BAR: u8 = 0;

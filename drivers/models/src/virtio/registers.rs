@@ -1,5 +1,7 @@
 //! The modern interface: common configuration, ISR, device configuration (§4.1.4).
 
+use hw::mmio::RegInfo;
+
 use super::bits::{NO_VECTOR, feature, status};
 use super::queue::Queue;
 use super::ring::Rules;
@@ -36,6 +38,38 @@ mod common {
             _ => 0,
         }
     }
+}
+
+/// Where the model has the registers of the common configuration, by the standard's names: for
+/// the test that compares them with a driver's table.
+#[must_use]
+pub fn common_map() -> Vec<RegInfo> {
+    let names = [
+        ("DEVICE_FEATURE_SELECT", common::DEVICE_SELECT),
+        ("DEVICE_FEATURE", common::DEVICE_FEATURES),
+        ("DRIVER_FEATURE_SELECT", common::DRIVER_SELECT),
+        ("DRIVER_FEATURE", common::DRIVER_FEATURES),
+        ("CONFIG_MSIX_VECTOR", common::CONFIG_VECTOR),
+        ("NUM_QUEUES", common::QUEUES),
+        ("DEVICE_STATUS", common::STATUS),
+        ("CONFIG_GENERATION", common::GENERATION),
+        ("QUEUE_SELECT", common::QUEUE_SELECT),
+        ("QUEUE_SIZE", common::QUEUE_SIZE),
+        ("QUEUE_MSIX_VECTOR", common::QUEUE_VECTOR),
+        ("QUEUE_ENABLE", common::QUEUE_ENABLE),
+        ("QUEUE_NOTIFY_OFF", common::QUEUE_NOTIFY),
+        ("QUEUE_DESC", common::ADDRESSES),
+        ("QUEUE_DRIVER", common::ADDRESSES + 8),
+        ("QUEUE_DEVICE", common::ADDRESSES + 16),
+        ("QUEUE_RESET", common::QUEUE_RESET),
+    ];
+    let info = |(name, offset)| RegInfo {
+        name,
+        offset,
+        stride: 4,
+        count: 1,
+    };
+    names.map(info).to_vec()
 }
 
 /// Reads of the queue's reset register that show a reset going on.

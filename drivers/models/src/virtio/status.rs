@@ -17,6 +17,8 @@ pub(super) struct Negotiation {
     pub(super) driver_select: u32,
     /// The driver uses the legacy interface.
     pub(super) legacy: bool,
+    /// The driver has looked whether `FEATURES_OK` stuck.
+    looked: bool,
     /// A reset is going on: what the status shows meanwhile, and how many more reads.
     pub(super) resetting: Option<(u8, u32)>,
 }
@@ -31,6 +33,7 @@ impl Negotiation {
             device_select: 0,
             driver_select: 0,
             legacy: false,
+            looked: false,
             resetting: None,
         }
     }
@@ -49,7 +52,9 @@ impl VirtioNet {
     /// The status register is read.
     pub(super) fn read_status(&mut self) -> u8 {
         let Some((shown, reads)) = self.negotiation.resetting else {
-            return self.negotiation.status;
+            let shown = self.negotiation.status;
+            self.negotiation.looked |= shown & status::FEATURES_OK != 0;
+            return shown;
         };
         if self.faults.strikes(Fault::StuckReset) {
             return shown;
@@ -176,6 +181,10 @@ impl VirtioNet {
 
     /// `DRIVER_OK` is written.
     fn start(&mut self) {
+        let settled = self.negotiation.status & status::FEATURES_OK != 0;
+        if settled && !self.negotiation.looked {
+            self.object("DRIVER_OK without a look whether FEATURES_OK stuck (§3.1.1)");
+        }
         if !self.pci.is_master() {
             self.object("DRIVER_OK while the command register has bus mastering off");
         }

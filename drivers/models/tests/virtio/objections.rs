@@ -188,6 +188,16 @@ fn features_are_accepted_as_offered_and_before_features_ok() {
 }
 
 #[test]
+fn a_driver_looks_whether_its_features_stick() {
+    registers("without a look whether FEATURES_OK stuck", |_, bar| {
+        bar.store8(20, 3);
+        write_features(bar, BASE);
+        bar.store8(20, 11);
+        bar.store8(20, 15);
+    });
+}
+
+#[test]
 fn a_driver_without_translation_is_refused_without_a_word() {
     let sim = stepped(&all_options(), WireOptions::default());
     let a = Driver::negotiate(

@@ -165,9 +165,6 @@ impl Driver {
     /// Opens the device and starts it.
     pub(crate) fn open(function: SimFunction, wish: Wish) -> Self {
         let mut driver = Self::negotiate(function, wish);
-        if !driver.wish.legacy {
-            assert_eq!(driver.status(), 11, "the features stick");
-        }
         driver.set_up();
         driver.run();
         driver
@@ -192,6 +189,9 @@ impl Driver {
     }
 
     pub(crate) fn run(&self) {
+        if !self.wish.legacy {
+            assert_eq!(self.status(), 11, "the features stick");
+        }
         let ok = if self.wish.legacy { 7 } else { 15 };
         self.set_status(ok);
         assert_eq!(self.status(), ok);
