@@ -62,12 +62,6 @@ impl Lane {
         self.flying
     }
 
-    /// Frames at the front that the device is done with.
-    #[inline]
-    pub(crate) fn done(&self) -> usize {
-        self.done
-    }
-
     /// Resident frames among the slots.
     #[inline]
     pub(crate) fn residents(&self) -> usize {
