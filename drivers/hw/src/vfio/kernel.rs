@@ -239,3 +239,61 @@ pub(super) const fn size<T: Plain>() -> u32 {
     let size = size_of::<T>() as u32;
     size
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Any file will do for what is the same for all: VFIO's own need a device.
+    fn node() -> LinuxNode {
+        let file = tempfile::tempfile().expect("a temporary file can be made");
+        file.write_all_at(b"0123456789abcdef", 4096).expect("ours");
+        LinuxNode(file)
+    }
+
+    #[test]
+    fn an_access_is_whole_or_fails() {
+        let node = node();
+        let mut word = [0; 4];
+        node.read_at(&mut word, 4106).unwrap();
+        assert_eq!(&word, b"abcd");
+        assert!(
+            node.read_at(&mut word, 4110).is_err(),
+            "half of it is past the end"
+        );
+        node.write_at(b"WXYZ", 4096).unwrap();
+        let map = node.map(4096, 16).unwrap();
+        // SAFETY: the mapping is 16 bytes long, and nobody else has the file.
+        assert_eq!(unsafe { *map.as_ptr().cast::<[u8; 4]>() }, *b"WXYZ");
+    }
+
+    #[test]
+    fn a_file_that_is_no_vfio_refuses_every_call_with_its_error() {
+        let node: Box<dyn Node> = Box::new(node());
+        let refused = |result: io::Result<u32>| {
+            assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+        };
+        refused(node.call_plain(request::GET_API_VERSION));
+        refused(node.call(request::SET_IOMMU, Argument::Number(3)));
+        let mut status = vfio::vfio_group_status::default();
+        refused(node.call_on(request::GROUP_GET_STATUS, &mut status));
+        refused(node.open_device(c"0000:3b:00.0").map(|_| 0));
+        assert!(Linux.open(Path::new("/dev/no-such-file")).is_err());
+    }
+
+    #[test]
+    fn calls_have_the_numbers_of_the_kernels_headers() {
+        // `_IO(';', 100)` and `_IO(';', 0x85)`, as a C compiler gives them.
+        assert_eq!(code(request::GET_API_VERSION), 0x3b64);
+        assert_eq!(code(request::DEVICE_ATTACH_IOMMUFD_PT), 0x3b77);
+        assert_eq!(code(request::IOAS_MAP), 0x3b85);
+    }
+
+    #[test]
+    fn the_lock_limit_goes_no_higher_than_it_may() {
+        Linux.raise_lock_limit();
+        assert!(!Linux.raise_lock_limit(), "once is all there is");
+        let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
+        assert_eq!(soft, hard);
+    }
+}

@@ -12,8 +12,9 @@
 //! mapped once. What is opened is a [`Function`]; its registers are a [`VfioBar`].
 //!
 //! ## Bus mastering
-//! A device is opened with its windows on and bus mastering off: what it last did for somebody
-//! else may still be in its queues. A driver resets its device and then turns mastering on
+//! A device is opened with its windows on and bus mastering off. The kernel resets it then, if it
+//! can, and does not say whether it could: what the device last did for somebody else may still
+//! be in its queues. A driver resets its device and then turns mastering on
 //! ([`crate::function::set_bus_master`]). Dropping the function turns it off again before
 //! anything else goes, so that no DMA happens after.
 //!
@@ -83,12 +84,6 @@ impl VfioFunction {
             device: Arc::new(device),
             space,
         };
-        if function.device.can_reset {
-            // Opening it reset it, if that worked; a second one costs little and says so.
-            if let Err(error) = function.device.reset() {
-                tracing::warn!("{bdf}: reset failed: {error}");
-            }
-        }
         function.open_windows();
         function
     }
