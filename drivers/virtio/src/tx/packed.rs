@@ -5,7 +5,7 @@
 //! first slot and with the number of its last buffer (§2.8.9), so of the lines that the driver
 //! wrote only few come back.
 
-use hugemem::{Frame, Resident, ResidentSlot};
+use hugemem::{BURST, Frame, Resident, ResidentSlot};
 use hw::ring::Cursor;
 
 use crate::desc::{DescFlags, available, packed_word};
@@ -260,16 +260,25 @@ impl<const ORDERED: bool> TxEngine for PackedTx<ORDERED> {
     #[inline]
     fn put_residents(&mut self, set: &[ResidentSlot], first: usize, count: usize) -> usize {
         let count = count.min(self.lane.free());
-        let (mut at, mut left) = (first, count);
-        while left > 0 {
-            let straight = left.min(set.len() - at);
-            let slots = set[at..at + straight].iter();
-            self.write(
-                straight,
-                slots.map(|slot| (slot.iova.get(), slot.len as usize)),
-            );
-            at = 0;
-            left -= straight;
+        let item = |slot: &ResidentSlot| (slot.iova.get(), slot.len as usize);
+        if set.len() < BURST {
+            // A short set comes round several times in a burst: lap by lap, the loop inside
+            // would run a few times only, or once.
+            let mut at = first;
+            let laps = std::iter::repeat_with(|| {
+                let slot = &set[at];
+                at = if at + 1 < set.len() { at + 1 } else { 0 };
+                item(slot)
+            });
+            self.write(count, laps);
+        } else {
+            let (mut at, mut left) = (first, count);
+            while left > 0 {
+                let straight = left.min(set.len() - at);
+                self.write(straight, set[at..at + straight].iter().map(item));
+                at = 0;
+                left -= straight;
+            }
         }
         if count > 0 {
             self.lane.take_residents(count);
