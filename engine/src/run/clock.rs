@@ -11,7 +11,6 @@ pub trait Clock: Copy + Send + 'static {
 }
 
 #[cfg(test)]
-#[expect(dead_code, reason = "more tests follow")]
 pub(crate) mod manual {
     //! A clock that only moves when it is read, so that pacing is tested without waiting and
     //! every run of a test is the same.

@@ -11,6 +11,9 @@ use crate::stream::{Measure, Mode, Stream};
 /// More lanes than this on one queue are written when they are sent, as they share bursts.
 const RESIDENT_LANES: usize = 8;
 
+/// Frames that a lane's stretch of a shared set should have at least.
+const STRETCH: usize = 4 * BURST;
+
 /// The part of a stream that one queue will send.
 pub(super) struct Draft {
     /// The stream's number in the run.
@@ -114,13 +117,22 @@ impl QueueDraft {
             return;
         }
         let mut left = limit;
+        let shared = self.lanes.len() > 1;
         for lane in self.lanes.iter_mut().filter(|lane| lane.stamp.is_none()) {
-            let period = lane
-                .writer
-                .period()
-                .filter(|&period| (1..=left).contains(&period));
-            lane.resident = period;
-            left -= period.unwrap_or_default();
+            let period = lane.writer.period();
+            let Some(period) = period.filter(|period| (1..=left).contains(period)) else {
+                continue;
+            };
+            // Where others share the set, a stretch is posted up to its end: short ones are
+            // rendered several times, so that bursts go on.
+            let laps = if shared { STRETCH.div_ceil(period) } else { 1 };
+            let frames = if period * laps <= left {
+                period * laps
+            } else {
+                period
+            };
+            lane.resident = Some(frames);
+            left -= frames;
         }
     }
 

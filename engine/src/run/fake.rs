@@ -335,12 +335,6 @@ impl FakeTx {
         while self.ring.front().is_some_and(Option::is_none) {
             self.ring.pop_front();
         }
-        if let Some(held) = {
-            let mut wire = lock(&self.wires[self.number]);
-            wire.held.take()
-        } {
-            lock(&self.wires[self.number]).frames.push_back(held);
-        }
     }
 }
 
@@ -403,6 +397,10 @@ impl TxQueue for FakeTx {
     fn poll(&mut self) {
         if self.knobs.state() == QueueState::Running {
             self.complete();
+            let mut wire = lock(&self.wires[self.number]);
+            // The end of the run: what was held back has nothing to change places with.
+            let held = wire.held.take();
+            wire.frames.extend(held);
         } else {
             self.takes();
         }

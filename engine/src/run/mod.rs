@@ -29,7 +29,6 @@ mod counters;
 mod draft;
 mod error;
 #[cfg(test)]
-#[expect(dead_code, reason = "more tests follow")]
 mod fake;
 mod figures;
 mod forward;

@@ -24,6 +24,10 @@ pub struct RunPlan {
     /// How late a frame may be sent, in nanoseconds. Frames that would be later are given up and
     /// counted as shortfall.
     pub catch_up_ns: u64,
+    /// Frames that follow each other faster than this, in nanoseconds, may be posted together, up
+    /// to so much late: one notification of the device for several frames. Slower ones leave one
+    /// by one. The rate stays exact; 0 posts each as soon as it is due.
+    pub coalesce_ns: u64,
     /// How long to wait at most, in nanoseconds, for rings to drain and for frames to arrive.
     pub drain_ns: u64,
     /// For how long nothing must have been received before receiving ends, in nanoseconds.
@@ -45,8 +49,8 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// A run over `ports` until stopped, with seed 1, 20 ms of catching up, up to a second of
-    /// draining, on one worker that yields, from any pages.
+    /// A run over `ports` until stopped, with seed 1, 20 ms of catching up, half a
+    /// microsecond of coalescing, up to a second of draining, on one worker that yields, from any pages.
     #[must_use]
     pub fn new(ports: Vec<PortPlan>) -> Self {
         const MS: u64 = 1_000_000;
@@ -57,6 +61,7 @@ impl RunPlan {
             seed: 1,
             stamp_nonce: 0,
             catch_up_ns: 20 * MS,
+            coalesce_ns: 500,
             drain_ns: 1000 * MS,
             quiet_ns: 20 * MS,
             link_wait_ns: 10_000 * MS,

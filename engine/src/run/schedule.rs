@@ -9,19 +9,27 @@
 /// No lane: the end of a list.
 const NONE: u32 = u32::MAX;
 
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    due_ns: u64,
+    after: u32,
+}
+
 /// Lanes by when they are due.
 #[derive(Debug)]
 pub(super) struct Schedule {
     /// The first lane of each slot.
     heads: Box<[u32]>,
-    /// The lane after each, by lane.
-    after: Box<[u32]>,
+    /// By lane: when it is due, and the lane after it.
+    entries: Box<[Entry]>,
     /// Slots are `1 << shift` nanoseconds long.
     shift: u32,
     /// The slot that is being walked, counted from the beginning of time.
     cursor: u64,
     /// The lane in it before the next one to look at; none at its head.
     before: u32,
+    /// The time of the walk.
+    walked_ns: u64,
     /// Nothing is due before this.
     quiet_until: u64,
     /// The smallest due time met since the walk of this slot began.
@@ -35,10 +43,18 @@ impl Schedule {
         let shift = gap_ns.clamp(64, 1 << 20).next_power_of_two().ilog2();
         Self {
             heads: vec![NONE; slots].into(),
-            after: vec![NONE; lanes].into(),
+            entries: vec![
+                Entry {
+                    due_ns: u64::MAX,
+                    after: NONE
+                };
+                lanes
+            ]
+            .into(),
             shift,
             cursor: 0,
             before: NONE,
+            walked_ns: 0,
             quiet_until: 0,
             met: u64::MAX,
         }
@@ -54,21 +70,28 @@ impl Schedule {
         if slot == self.place(self.cursor) && self.before != NONE {
             // In the slot that is being walked it goes in front of the walker, never behind: it
             // may be due still.
-            self.after[lane as usize] = self.after[self.before as usize];
-            self.after[self.before as usize] = lane;
+            let after = self.entries[self.before as usize].after;
+            self.entries[lane as usize] = Entry { due_ns, after };
+            self.entries[self.before as usize].after = lane;
         } else {
-            self.after[lane as usize] = self.heads[slot];
+            let after = self.heads[slot];
+            self.entries[lane as usize] = Entry { due_ns, after };
             self.heads[slot] = lane;
         }
         self.met = self.met.min(due_ns);
         self.quiet_until = self.quiet_until.min(due_ns);
     }
 
-    /// Takes out a lane that is due by `now_ns`. `due` tells when a lane is.
+    /// Takes out a lane that is due by `now_ns`.
     #[inline]
-    pub(super) fn pop_due(&mut self, now_ns: u64, due: impl Fn(u32) -> u64) -> Option<u32> {
+    pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<u32> {
         if now_ns < self.quiet_until {
             return None;
+        }
+        if now_ns != self.walked_ns {
+            // A walk that was left in the middle: what was not due then may be now.
+            self.walked_ns = now_ns;
+            self.restart();
         }
         let last = now_ns >> self.shift;
         let slots = self.heads.len() as u64;
@@ -78,7 +101,7 @@ impl Schedule {
             self.restart();
         }
         loop {
-            if let Some(lane) = self.walk(now_ns, &due) {
+            if let Some(lane) = self.walk(now_ns) {
                 return Some(lane);
             }
             if self.cursor >= last {
@@ -99,22 +122,21 @@ impl Schedule {
 
     /// Goes on through the slot at the cursor until it meets a lane that is due.
     #[inline]
-    fn walk(&mut self, now_ns: u64, due: &impl Fn(u32) -> u64) -> Option<u32> {
+    fn walk(&mut self, now_ns: u64) -> Option<u32> {
         let slot = self.place(self.cursor);
         loop {
             let lane = match self.before {
                 NONE => self.heads[slot],
-                before => self.after[before as usize],
+                before => self.entries[before as usize].after,
             };
             if lane == NONE {
                 return None;
             }
-            let due_ns = due(lane);
+            let Entry { due_ns, after } = self.entries[lane as usize];
             if due_ns <= now_ns {
-                let after = self.after[lane as usize];
                 match self.before {
                     NONE => self.heads[slot] = after,
-                    before => self.after[before as usize] = after,
+                    before => self.entries[before as usize].after = after,
                 }
                 return Some(lane);
             }

@@ -85,6 +85,9 @@ pub(super) struct SendTask {
     /// The queue has failed: nothing more will be sent.
     failed: bool,
     visits: u64,
+    /// Nothing is posted before this, so that more is posted at once.
+    rests_until_ns: u64,
+    coalesce_ns: u64,
     log: Log,
     counts: Arc<QueueSent>,
     gate: Arc<Gate>,
@@ -97,6 +100,8 @@ pub(super) struct SendParts {
     pub(super) lanes: Vec<Lane>,
     /// Mean nanoseconds between frames of the timed lanes.
     pub(super) gap_ns: u64,
+    /// As [`RunPlan::coalesce_ns`](super::RunPlan::coalesce_ns).
+    pub(super) coalesce_ns: u64,
     /// Every frame that written lanes send, for good.
     pub(super) spare: Vec<Frame>,
     pub(super) key: Key,
@@ -146,6 +151,12 @@ impl SendTask {
             live,
             failed: false,
             visits: 0,
+            rests_until_ns: 0,
+            coalesce_ns: if parts.gap_ns < parts.coalesce_ns {
+                parts.coalesce_ns
+            } else {
+                0
+            },
             log,
             counts: parts.counts,
             gate: parts.gate,
@@ -193,6 +204,9 @@ impl SendTask {
         if self.gate.is_stopped() && now_ns < self.times.end_ns {
             self.times.end_ns = now_ns;
         }
+        if now_ns < self.rests_until_ns.min(self.times.end_ns) {
+            return Visit::default();
+        }
         (self.blocked, self.short) = (false, false);
         let before = self.posted;
         let Times {
@@ -215,6 +229,9 @@ impl SendTask {
             self.cause = Cause::Late;
         }
         let worked = self.posted > before;
+        if worked && served && !self.has_free {
+            self.rests_until_ns = now_ns + self.coalesce_ns;
+        }
         if over || !worked {
             self.maybe_finish(now_ns, over, served && self.ready.is_empty());
         }
@@ -280,9 +297,7 @@ impl SendTask {
             return lane.unlimited || self.serve(0, at_ns, elapsed_ns, now_ns);
         }
         loop {
-            let lanes = &self.lanes;
-            let due = |lane: u32| lanes[lane as usize].pacer.next_ns();
-            let Some(lane) = self.timed.pop_due(at_ns, due) else {
+            let Some(lane) = self.timed.pop_due(at_ns) else {
                 return true;
             };
             let served = self.serve(lane as usize, at_ns, elapsed_ns, now_ns);
@@ -311,9 +326,7 @@ impl SendTask {
 
     fn serve_free_many(&mut self, at_ns: u64, now_ns: u64) -> bool {
         loop {
-            let lanes = &self.lanes;
-            let due = |lane: u32| lanes[lane as usize].pacer.next_ns();
-            let Some(lane) = self.free.pop_due(at_ns, due) else {
+            let Some(lane) = self.free.pop_due(at_ns) else {
                 return true;
             };
             let served = self.serve(lane as usize, at_ns, at_ns, now_ns);

@@ -245,6 +245,7 @@ impl Setup {
             queue,
             lanes,
             gap_ns,
+            coalesce_ns: self.plan.coalesce_ns,
             spare: supplies.spare,
             key,
             times: Times {

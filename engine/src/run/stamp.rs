@@ -49,9 +49,8 @@ pub(super) struct Stamp {
 
 impl Key {
     pub(super) fn new(seed: u64, nonce: u64) -> Self {
-        let first = mix(seed ^ 0x9e37_79b9_7f4a_7c15, nonce ^ 0xd1b5_4a32_d192_ed03);
-        let second = mix(first ^ 0x8cb9_2ba7_2f3d_8dd7, nonce ^ 0xaef1_7502_108e_f2d9);
-        Self(first, second)
+        let first = scramble(seed ^ scramble(nonce));
+        Self(first, scramble(first))
     }
 
     #[inline]
@@ -207,10 +206,19 @@ fn packet_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Multiplies two words and folds the product: every bit of the result depends on all of them.
+/// A step of `SplitMix64` (Steele, Lea, Flood 2014): a different word for every word, each bit of
+/// which depends on all.
+fn scramble(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// Multiplies two words and folds the product: the middle bits depend on all of both.
 #[inline]
 fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b | 1);
+    let product = u128::from(a) * u128::from(b);
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
     let low = product as u64;
     low ^ (product >> 64) as u64
