@@ -5,6 +5,7 @@
 //! run over this port costs the engine, the driver, and a share of the device that is known and
 //! can be taken off.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hugemem::{Burst, DmaSpace, Memory, Resident};
@@ -26,6 +27,43 @@ pub enum Rings {
     Packed,
 }
 
+impl Rings {
+    /// A device that has them. It has no control queue: nobody steps the model, so nobody would
+    /// answer.
+    #[must_use]
+    pub(crate) fn device(self) -> VirtioOptions {
+        let packed = self == Self::Packed;
+        VirtioOptions {
+            control: false,
+            packed,
+            in_order: packed,
+            ..VirtioOptions::default()
+        }
+    }
+
+    /// A driver that takes them.
+    pub(crate) fn driver(self) -> Options {
+        let packed = if self == Self::Packed {
+            Choice::On
+        } else {
+            Choice::Off
+        };
+        Options {
+            packed,
+            ..Options::default()
+        }
+    }
+}
+
+impl fmt::Display for Rings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Split => "split",
+            Self::Packed => "packed",
+        })
+    }
+}
+
 /// A virtio port on a device that only consumes.
 pub struct Consumed {
     inner: Box<dyn Port>,
@@ -42,22 +80,10 @@ impl Consumed {
     /// The driver does not open its own model.
     #[must_use]
     pub fn new(rings: Rings, timed: bool) -> Self {
-        let packed = rings == Rings::Packed;
-        // Nobody steps the model, so nobody would answer on a control queue.
-        let device = VirtioOptions {
-            control: false,
-            packed,
-            in_order: packed,
-            ..VirtioOptions::default()
-        };
+        let device = rings.device();
         let end = |name: &str| VirtioNet::boxed(name, &device);
         let sim = Sim::stepped(end("near"), end("far"), WireOptions::default());
-        let choice = if packed { Choice::On } else { Choice::Off };
-        let options = Options {
-            packed: choice,
-            ..Options::default()
-        };
-        let inner = virtio::open_pci(sim.function(0), &options).expect("the model is sound");
+        let inner = virtio::open_pci(sim.function(0), &rings.driver()).expect("the model is sound");
         Self {
             inner,
             sim,

@@ -4,8 +4,10 @@
 
 mod consumed;
 mod core_clock;
+mod rigs;
 mod run;
 
 pub use consumed::{Consumed, Rings};
 pub use core_clock::core_ghz;
-pub use run::{Tsc, frames, ns_per_frame, null, stream};
+pub use rigs::{RxRig, TxRig};
+pub use run::{Tsc, frames, ns_per_frame, null, paced, stream, unpaced};

@@ -1,11 +1,12 @@
 //! Runs of the whole engine, as a bench needs them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::frame::{Frames, Macs};
 use engine::profile::Profile;
 use engine::run::{Clock, Hooks, PortPlan, RunPlan, start};
-use engine::stream::Stream;
+use engine::stream::{Rate, Stream};
 use port::Port;
 
 /// The time-stamp counter, for the engine.
@@ -59,6 +60,75 @@ pub fn null() -> Box<dyn Port> {
     catalog::open(&["null:"], &catalog::Options::default())
         .expect("null: is always there")
         .remove(0)
+}
+
+/// A clock that each reading moves by the same step: nothing is waited for.
+#[derive(Clone, Copy)]
+struct Counting {
+    readings: &'static AtomicU64,
+    step_ns: u64,
+}
+
+impl Clock for Counting {
+    fn now_ns(&self) -> u64 {
+        self.readings.fetch_add(self.step_ns, Ordering::Relaxed)
+    }
+}
+
+/// Sends `frames` frames of `stream` on `port`, at a rate at which `frames_a_visit` are due each
+/// time that the worker comes by.
+///
+/// # Panics
+/// The run does not start, or its accounting does not close.
+pub fn paced(port: Box<dyn Port>, mut stream: Stream, frames: u64, frames_a_visit: u32) {
+    static READINGS: AtomicU64 = AtomicU64::new(1);
+    const STEP_NS: u64 = 1000;
+    stream.rate = Rate::Pps(f64::from(frames_a_visit) * 1e9 / STEP_NS as f64);
+    let sender = PortPlan {
+        streams: vec![stream],
+        receive: false,
+        ..PortPlan::new(port)
+    };
+    let plan = RunPlan {
+        frames_limit: Some(frames),
+        yield_when_idle: false,
+        ..RunPlan::new(vec![sender])
+    };
+    let clock = Counting {
+        readings: &READINGS,
+        step_ns: STEP_NS,
+    };
+    let run = start(plan, clock, Hooks::default()).expect("the run starts");
+    assert_eq!(
+        run.join().outcome.check(),
+        [""; 0],
+        "every frame is accounted for"
+    );
+}
+
+/// Sends `frames` frames of `stream` on `port` as fast as it goes.
+///
+/// # Panics
+/// As for [`paced`].
+pub fn unpaced(port: Box<dyn Port>, stream: Stream, frames: u64, clock: Tsc) {
+    let streams = vec![stream];
+    let sender = PortPlan {
+        streams,
+        unlimited: true,
+        receive: false,
+        ..PortPlan::new(port)
+    };
+    let plan = RunPlan {
+        frames_limit: Some(frames),
+        yield_when_idle: false,
+        ..RunPlan::new(vec![sender])
+    };
+    let run = start(plan, clock, Hooks::default()).expect("the run starts");
+    assert_eq!(
+        run.join().outcome.check(),
+        [""; 0],
+        "every frame is accounted for"
+    );
 }
 
 /// Sends `stream` on `port` for `duration_ns` as fast as it goes, on one core; nanoseconds a
