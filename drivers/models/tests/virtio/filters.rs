@@ -116,8 +116,20 @@ fn another_address_is_taken_shown_and_forgotten_by_a_reset() {
     assert_eq!(shown(&b), OTHER);
     let frames = [to(OTHER), to(OWN)];
     assert_eq!(arriving(&sim, &mut a, &mut b, &frames), [true, false]);
+    assert_eq!(b.command(0, 3, &[1], &settle), Some(0));
     b.reset();
     assert_eq!(shown(&b), OWN);
+    let mut b = Driver::open(sim.function(1), b.wish.clone());
+    b.arm();
+    let frames = [to(OTHER), to(GROUP), tagged(9)];
+    let passes = arriving(&sim, &mut a, &mut b, &frames);
+    assert_eq!(passes, [true; 3], "promiscuous, as after power-up");
+    assert_eq!(b.command(0, 0, &[0], &settle), Some(0));
+    assert_eq!(b.command(0, 1, &[1], &settle), Some(0));
+    assert_eq!(
+        arriving(&sim, &mut a, &mut b, &frames),
+        [false, true, false]
+    );
     assert_eq!(sim.objections(), [""; 0]);
 }
 

@@ -5,7 +5,10 @@ use hw::{Bar, Function};
 use models::WireOptions;
 use models::virtio::{Identity, VirtioOptions};
 
-use crate::driver::{BASE, CTRL, Driver, MQ, MRG, RING_RESET, Wish, frame, rig, stepped};
+use crate::driver::ring::Kind;
+use crate::driver::{
+    BASE, CTRL, Driver, EVENT_IDX, MQ, MRG, PACKED, RING_RESET, Wish, frame, rig, stepped,
+};
 
 #[test]
 fn each_identity_has_its_ids_windows_and_capabilities() {
@@ -196,6 +199,51 @@ fn interrupts_are_counted_as_the_driver_wants_them() {
         sim.settle();
         assert_eq!((sim.counters(0).interrupts, a.bar.load8(0x1000)), (1, 1));
         assert_eq!(a.bar.load8(0x1000), 0, "cleared by the read");
+        assert_eq!(sim.objections(), [""; 0]);
+    }
+}
+
+#[test]
+fn with_event_indexes_one_interrupt_comes_when_the_named_entry_is_used() {
+    use std::sync::atomic::Ordering;
+    for packed in [0, PACKED] {
+        let wish = Wish {
+            features: BASE | MRG | EVENT_IDX | packed,
+            ..Wish::default()
+        };
+        let options = VirtioOptions {
+            packed: true,
+            ..VirtioOptions::default()
+        };
+        let (sim, mut a, mut b) = rig(&options, &wish, WireOptions::default());
+        let mut sent = 0;
+        for lap in 0..10u16 {
+            // The entry after the next two.
+            match &a.tx[0].ring.kind {
+                Kind::Split { avail, .. } => {
+                    avail[2 + 8].store(lap * 5 + 2, Ordering::Relaxed);
+                }
+                Kind::Packed { driver, .. } => {
+                    let at = lap * 5 + 2;
+                    let wrap = if at / 8 % 2 == 0 { 1 << 15 } else { 0 };
+                    driver[0].store((at % 8) | wrap, Ordering::Relaxed);
+                    driver[1].store(2, Ordering::Relaxed);
+                }
+            }
+            let mut interrupts = Vec::new();
+            for _ in 0..5 {
+                assert!(a.send(&frame(sent, 60)));
+                sent += 1;
+                sim.settle();
+                b.receive();
+                interrupts.push(sim.counters(0).interrupts - u64::from(lap));
+            }
+            assert_eq!(
+                interrupts,
+                [0, 0, 1, 1, 1],
+                "packed: {packed:#x}, lap {lap}"
+            );
+        }
         assert_eq!(sim.objections(), [""; 0]);
     }
 }

@@ -131,6 +131,14 @@ fn a_device_that_sleeps_does_not_look_without_its_doorbell() {
     a.kick(1);
     sim.settle();
     assert_eq!(b.receive().len(), 1);
+    for _ in 0..10 {
+        sim.step();
+    }
+    assert!(a.send(&frame(2, 100)));
+    for _ in 0..100 {
+        sim.step();
+    }
+    assert_eq!(b.receive().len(), 0, "it has fallen asleep again");
     assert_eq!(sim.objections(), [""; 0]);
 }
 

@@ -59,7 +59,7 @@ fn frames_pass_both_ways_while_the_control_thread_reads_and_writes() {
         a.arm();
         b.arm();
         let (mut sent, mut got) = ([0u64; 2], [0u64; 2]);
-        const FRAMES: u64 = 3000;
+        const FRAMES: u64 = 1000;
         until(|| {
             for (n, driver) in [&mut a, &mut b].into_iter().enumerate() {
                 // No more on the way than the other end has buffers for.

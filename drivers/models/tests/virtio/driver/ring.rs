@@ -324,6 +324,9 @@ impl Ring {
                 let word = ring[usize::from(*used)][1].load(Ordering::Acquire);
                 let turn = if *used_wrap { 0x8080 } else { 0 };
                 (word >> 48 & 0x8080 == turn).then(|| {
+                    // WRITE says that something was written (virtio 1.2 §2.8.10).
+                    let written = word >> 49 & 1 == 1;
+                    assert_eq!(written, word & 0xffff_ffff > 0);
                     (
                         u16::try_from(word >> 32 & 0xffff).unwrap(),
                         u32::try_from(word & 0xffff_ffff).unwrap(),
