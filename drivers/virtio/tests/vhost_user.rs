@@ -151,23 +151,46 @@ fn peer(path: &Path, script: Script) -> Peer {
     }
 }
 
+/// A peer that answers has all the time that a busy machine may take.
 fn options() -> VhostOptions {
+    let patience = Duration::from_secs(60);
     VhostOptions {
-        connect_timeout: Duration::from_millis(200),
-        reply_timeout: Duration::from_millis(200),
+        connect_timeout: patience,
+        reply_timeout: patience,
         ..VhostOptions::default()
     }
 }
 
-fn open(script: Script) -> (TempDir, Peer, Result<Box<dyn Port>, OpenError>) {
+/// A peer that will not answer is not waited for long.
+fn impatient() -> VhostOptions {
+    let patience = Duration::from_millis(1500);
+    VhostOptions {
+        connect_timeout: patience,
+        reply_timeout: patience,
+        ..VhostOptions::default()
+    }
+}
+
+fn open_with(
+    script: Script,
+    options: &VhostOptions,
+) -> (TempDir, Peer, Result<Box<dyn Port>, OpenError>) {
     let dir = TempDir::new().expect("the rig works");
     let peer = peer(&dir.path().join("s"), script);
-    let port = open_vhost_user(&peer.path, &options());
+    let port = open_vhost_user(&peer.path, options);
     (dir, peer, port)
 }
 
+fn open(script: Script) -> (TempDir, Peer, Result<Box<dyn Port>, OpenError>) {
+    open_with(script, &options())
+}
+
 fn refused(script: Script) -> OpenError {
-    let (_dir, peer, port) = open(script);
+    refused_with(script, &options())
+}
+
+fn refused_with(script: Script, options: &VhostOptions) -> OpenError {
+    let (_dir, peer, port) = open_with(script, options);
     let error = port.err().expect("the port does not open");
     peer.thread.join().expect("the rig works");
     error
@@ -282,12 +305,12 @@ fn a_peer_that_never_answers_is_given_up() {
             wrong: Some((turn, Wrong::Silence)),
             ..Script::default()
         };
-        let error = refused(script);
+        let error = refused_with(script, &impatient());
         assert!(
             matches!(
                 error,
                 OpenError::Silent {
-                    waited_ms: 200..,
+                    waited_ms: 1500..,
                     ..
                 }
             ),
@@ -321,10 +344,13 @@ fn nonsense_is_told_from_an_answer() {
     }
     // Half an answer is none.
     let wrong = Some((1, Wrong::Answer(reply(1, 5, 8, VERSION_1)[..15].to_vec())));
-    let error = refused(Script {
-        wrong,
-        ..Script::default()
-    });
+    let error = refused_with(
+        Script {
+            wrong,
+            ..Script::default()
+        },
+        &impatient(),
+    );
     assert!(matches!(error, OpenError::Silent { .. }), "{error}");
     for pairs in [0, 1 << 40] {
         let error = refused(Script {
@@ -473,10 +499,13 @@ fn a_peer_that_fails_at_the_start_is_an_error_and_nothing_is_left_behind() {
         Wrong::Answer(reply(5, 5, 8, 1)),
     ] {
         // The memory table's acknowledgement.
-        let (_dir, peer, port) = open(Script {
-            wrong: Some((8, wrong)),
-            ..Script::default()
-        });
+        let (_dir, peer, port) = open_with(
+            Script {
+                wrong: Some((8, wrong)),
+                ..Script::default()
+            },
+            &impatient(),
+        );
         let mut port = port.unwrap();
         let config = Config::default();
         let memory = memory(port.as_ref(), &config);
@@ -496,10 +525,13 @@ fn a_peer_that_fails_at_the_start_is_an_error_and_nothing_is_left_behind() {
 #[test]
 fn a_peer_that_does_not_stop_loses_its_socket_and_the_frames_come_home() {
     // The answer to GET_VRING_BASE.
-    let (_dir, peer, port) = open(Script {
-        wrong: Some((23, Wrong::Silence)),
-        ..Script::default()
-    });
+    let (_dir, peer, port) = open_with(
+        Script {
+            wrong: Some((23, Wrong::Silence)),
+            ..Script::default()
+        },
+        &impatient(),
+    );
     let mut port = port.unwrap();
     let (pool, mut queues) = start(port.as_mut());
     post(&pool, &mut queues, 5);
@@ -709,7 +741,7 @@ fn a_server_waits_for_its_peer_and_leaves_no_socket_behind() {
         &path,
         &VhostOptions {
             server: true,
-            ..options()
+            ..impatient()
         },
     )
     .err()
