@@ -431,11 +431,12 @@ fn latency_is_two_streams_of_which_one_keeps_its_rate() {
     assert_eq!(sent[0][26..34], [48, 0, 0, 1, 16, 0, 0, 1]);
 }
 
+fn refused(program: Program) -> FieldError {
+    engine::field::Writer::compile(&blank(program), 1, Share::ALL).unwrap_err()
+}
+
 #[test]
 fn programs_that_make_no_sense_are_refused_in_words() {
-    let refused = |program: Program| {
-        engine::field::Writer::compile(&blank(program), 1, Share::ALL).unwrap_err()
-    };
     let one = |values, writes: Vec<Write>| {
         let vars = vec![var("value", 1, values)];
         refused(Program {
@@ -487,7 +488,11 @@ fn programs_that_make_no_sense_are_refused_in_words() {
         one(Values::RandomOf(vec![]), vec![]),
         FieldError::Nothing { .. }
     ));
+}
 
+#[test]
+fn dependent_variables_that_make_no_sense_are_refused() {
+    let fine = || step(Order::Inc, 0, 9, 1);
     let chained = |a: Values, next: [Option<&str>; 2]| {
         let mut vars = vec![var("a", 1, a), var("b", 1, fine())];
         for (var, next) in vars.iter_mut().zip(next) {
@@ -515,7 +520,10 @@ fn programs_that_make_no_sense_are_refused_in_words() {
         chained(fine(), [Some("b"), Some("b")]),
         FieldError::Loop { .. }
     ));
+}
 
+#[test]
+fn sizes_caches_and_checksums_that_make_no_sense_are_refused() {
     let sized = Program {
         vars: vec![var("len", 2, step(Order::Inc, 60, 61, 1))],
         size: Some("len".into()),

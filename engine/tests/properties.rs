@@ -327,8 +327,15 @@ proptest! {
     }
 }
 
+/// Headers, sizes, and what varies.
+type Kind = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
 /// Frames of many kinds, with what varies in them.
-const KINDS: [(&str, &str, &[(&str, &str)]); 22] = [
+const KINDS: [Kind; 22] = [
     (
         "eth / ipv4 / udp",
         "64",
