@@ -557,6 +557,83 @@ fn sizes_caches_and_checksums_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn periods_are_known_and_the_shortest() {
+    let period = |frames: &Frames, of| {
+        let share = Share { index: 0, of };
+        engine::field::Writer::compile(frames, 1, share)
+            .unwrap()
+            .period()
+    };
+    assert_eq!(period(&bench(&[], 0), 1), Some(1));
+    assert_eq!(period(&bench(&[("vm", "var1")], 0), 1), Some(251));
+    assert_eq!(period(&bench(&[("vm", "var2")], 0), 2), Some(251));
+    assert_eq!(period(&bench(&[("vm", "cached")], 0), 1), Some(255));
+    assert_eq!(period(&bench(&[("vm", "cached")], 0), 2), Some(128));
+    assert_eq!(period(&bench(&[("vm", "random")], 0), 1), None);
+    // 100 000 flows, of which two cores take 50 000 each, and three all, one after the other.
+    assert_eq!(period(&bench(&[("vm", "tuple")], 0), 1), Some(100_000));
+    assert_eq!(period(&bench(&[("vm", "tuple")], 0), 2), Some(50_000));
+    assert_eq!(period(&bench(&[("vm", "tuple")], 0), 3), Some(100_000));
+    // 12 turns, and 251 rounds of them: 7, 4 and 1 have no factor in common with 251.
+    assert_eq!(
+        period(&bench(&[("vm", "var1"), ("size", "imix")], 0), 1),
+        Some(12 * 251)
+    );
+    let counter = |last, cached| {
+        let program = Program {
+            vars: vec![
+                var("v", 1, step(Order::Inc, 0, last, 1)),
+                var("unused", 8, RANDOM),
+            ],
+            writes: vec![Write::new("v", 0, 1)],
+            cached,
+            ..Program::default()
+        };
+        blank(program)
+    };
+    assert_eq!(period(&counter(11, None), 1), Some(12));
+    assert_eq!(period(&counter(11, None), 8), Some(3));
+    assert_eq!(
+        period(&counter(11, Some(36)), 1),
+        Some(12),
+        "three whole rounds"
+    );
+    assert_eq!(period(&counter(11, Some(30)), 1), Some(30));
+}
+
+const RANDOM: Values = Values::Random {
+    min: 0,
+    max: u64::MAX,
+};
+
+#[test]
+fn a_random_value_that_is_written_twice_is_drawn_once() {
+    let values = Values::Random {
+        min: 0,
+        max: u32::MAX.into(),
+    };
+    let template = template("eth / ipv4 / udp(checksum=0)", 64);
+    let mut program = Program {
+        vars: vec![var("v", 4, values.clone())],
+        writes: vec![Write::new("v", 26, 4), Write::new("v", 30, 4)],
+        ..Program::default()
+    };
+    program.correct(&template);
+    for frame in sequence(
+        &Frames::varied(template.clone(), program.clone()),
+        Share::ALL,
+        50,
+    ) {
+        assert_eq!(frame[26..30], frame[30..34]);
+    }
+    // Two variables are two draws.
+    program.vars.push(var("w", 4, values));
+    program.writes[1].var = "w".into();
+    let sent = sequence(&Frames::varied(template, program), Share::ALL, 50);
+    assert!(sent.iter().any(|frame| frame[26..30] != frame[30..34]));
+}
+
+#[test]
 fn variants_that_share_nothing_take_turns_all_the_same() {
     let variant = |text: &str, size| Variant {
         template: template(text, size),

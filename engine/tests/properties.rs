@@ -147,7 +147,8 @@ fn program() -> impl Strategy<Value = Program> {
 
 /// Programs made of what has a kernel of its own: addresses of an IPv4 header, and ports.
 fn plain_program() -> impl Strategy<Value = Program> {
-    let tuple = (1_u32..50, 1_u16..9, 0_u64..90).prop_map(|(ips, ports, limit_flows)| {
+    let tuple = (1_u32..50, 1_u16..9, 0_u64..90, any::<bool>());
+    let tuple = tuple.prop_map(|(ips, ports, limit_flows, covered)| {
         let values = Values::Tuple {
             ip_min: 0x0a00_0000,
             ip_max: 0x0a00_0000 + ips,
@@ -155,7 +156,10 @@ fn plain_program() -> impl Strategy<Value = Program> {
             port_max: 100 + ports,
             limit_flows,
         };
-        let writes = vec![Write::new("t.ip", 26, 4), Write::new("t.port", 34, 2)];
+        let writes = vec![
+            Write::new("t.ip", 26, 4),
+            Write::new("t.port", if covered { 18 } else { 34 }, 2),
+        ];
         Program {
             vars: vec![var("t", 4, values)],
             writes,
@@ -212,7 +216,7 @@ fn check_against_naive(template: &Template, program: &Program, share: Share) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_program_does_what_its_definition_says(program in program(), of in 1_usize..4) {

@@ -486,6 +486,8 @@ fn every_profile_has_its_frames_addressed_to_the_peer() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_text_makes_a_reader_panic(text in "\\PC{0,40}", how in "[0-9a-f.:/, stepranodmlit-]{0,30}") {
         if let Err(error) = text::parse(&text) {

@@ -101,7 +101,7 @@ impl Counter {
         let Map::Linear { first, step } = digit.map else {
             return None;
         };
-        if digit.last >= MOST_PLACES || digit.stride != 1 {
+        if digit.last >= MOST_PLACES {
             return None;
         }
         let places = digit.last + 1;
