@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use hw::pci::Pci;
 use serde::Serialize;
@@ -70,6 +72,27 @@ impl Host {
             .find_map(|line| line.strip_prefix("CapEff:"))
             .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         mask.is_some_and(|mask| mask >> number & 1 == 1)
+    }
+
+    /// How many threads besides this one want a core now: the kernel's count, seen some times.
+    pub(crate) fn others_running(&self) -> usize {
+        const LOOKS: usize = 5;
+        const BETWEEN: Duration = Duration::from_millis(4);
+        let look = |n: usize| {
+            if n > 0 {
+                thread::sleep(BETWEEN);
+            }
+            // The fourth word is runnable/all (proc_loadavg(5)); we are one of the runnable.
+            let text = self.read("proc/loadavg")?;
+            let running = text.split(' ').nth(3)?.split('/').next()?;
+            running
+                .parse::<usize>()
+                .ok()
+                .map(|all| all.saturating_sub(1))
+        };
+        let mut seen: Vec<usize> = (0..LOOKS).filter_map(look).collect();
+        seen.sort_unstable();
+        seen.get(seen.len() / 2).copied().unwrap_or(0)
     }
 
     /// Cores that are online.
@@ -174,6 +197,19 @@ pub(crate) fn is_tsc_invariant(host: &Host) -> bool {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn others_that_want_a_core_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("proc")).unwrap();
+        fs::write(
+            folder.path().join("proc/loadavg"),
+            "16.76 15.48 12.15 17/221 7563\n",
+        )
+        .unwrap();
+        assert_eq!(Host::at(folder.path()).others_running(), 16);
+        assert_eq!(Host::at("/nonexistent").others_running(), 0);
+    }
 
     #[test]
     fn lists_of_cores_go_both_ways() {

@@ -193,7 +193,12 @@ fn open_ports(names: &[String], cores: &Cores) -> Result<Vec<Box<dyn Port>>, Err
     let texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let options = catalog::Options {
         model_core: cores.model,
-        busy_threads: cores.workers.len().max(1),
+        // As many as make the models yield too, where our own threads must.
+        busy_threads: if cores.yields() {
+            usize::MAX / 2
+        } else {
+            cores.workers.len().max(1)
+        },
     };
     catalog::open(&texts, &options).map_err(|error| refused(&error))
 }

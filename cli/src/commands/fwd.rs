@@ -72,7 +72,7 @@ fn start(args: &Fwd, session: &mut Session) -> Result<Run, run::RunError> {
     let node = session.node();
     let ports = std::mem::take(&mut session.ports);
     let duration_ns = session.duration.map(nanoseconds);
-    let yields = session.cores.shared || session.cores.workers.is_empty();
+    let yields = session.cores.yields();
     let Some(mode) = mode(args.mode) else {
         let ports = ports.into_iter().map(sender).collect();
         let mut plan = RunPlan::new(ports);

@@ -193,7 +193,7 @@ fn plan(wanted: &Wanted, session: &mut Session) -> Result<RunPlan, Error> {
     plan.catch_up_ns = wanted.catch_up_ns;
     plan.drain_ns = wanted.drain_ns;
     plan.cores.clone_from(&session.cores.workers);
-    plan.yield_when_idle = session.cores.shared || session.cores.workers.is_empty();
+    plan.yield_when_idle = session.cores.yields();
     plan.pages = session.pages;
     plan.node = node;
     Ok(plan)
