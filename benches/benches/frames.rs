@@ -44,11 +44,15 @@ fn sending(c: &mut Criterion) {
 fn receiving(c: &mut Criterion) {
     let mut group = c.benchmark_group("rx burst");
     group.throughput(Throughput::Elements(BURST as u64));
-    for rings in [Rings::Split, Rings::Packed] {
-        let mut rig = RxRig::new(rings);
-        group.bench_function(BenchmarkId::from_parameter(rings), |bench| {
-            bench.iter(|| black_box(rig.pass()));
-        });
+    for (rings, capacity) in [
+        (Rings::Split, 192),
+        (Rings::Packed, 192),
+        (Rings::Split, 2048),
+        (Rings::Packed, 2048),
+    ] {
+        let mut rig = RxRig::new(rings, capacity);
+        let id = BenchmarkId::new(rings.to_string(), format!("{capacity} B buffers"));
+        group.bench_function(id, |bench| bench.iter(|| black_box(rig.pass())));
     }
     group.finish();
 }

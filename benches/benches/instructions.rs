@@ -1,5 +1,8 @@
 //! Instructions a burst of 64 frames: they do not move with the machine's load or clock.
-#![expect(missing_docs, reason = "gungraun's macros make public items of every benchmark")]
+#![expect(
+    missing_docs,
+    reason = "gungraun's macros make public items of every benchmark"
+)]
 
 use std::hint::black_box;
 
@@ -34,7 +37,7 @@ fn resident(rings: Rings) -> TxRig {
 }
 
 fn receiving(rings: Rings) -> RxRig {
-    let mut rig = RxRig::new(rings);
+    let mut rig = RxRig::new(rings, 2048);
     for _ in 0..48 {
         rig.pass();
     }

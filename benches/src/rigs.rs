@@ -14,9 +14,6 @@ use crate::{Consumed, Rings};
 /// A ring's worth of frames and a burst more: what circulates on a port.
 const CIRCULATING: usize = 1024 + BURST;
 
-/// Buffers that the device fills a pass: a burst.
-const FILLED: u32 = 64;
-
 /// A send queue and frames for it.
 pub struct TxRig {
     // Order matters: queues before their port.
@@ -115,17 +112,20 @@ pub struct RxRig {
     _port: Box<dyn Port>,
     _sim: Sim,
     device: RxProducer,
+    /// Buffers that the device filled and the driver has not taken yet.
+    filled: usize,
     out: RxBurst,
     _pool: Pool,
 }
 
 impl RxRig {
-    /// A rig with `rings`.
+    /// A rig with `rings` and buffers of `capacity` bytes: large ones do not all fit a core's
+    /// caches, so that each header is fetched from afar, as it is when a device wrote it.
     ///
     /// # Panics
     /// The port does not start.
     #[must_use]
-    pub fn new(rings: Rings) -> Self {
+    pub fn new(rings: Rings, capacity: usize) -> Self {
         let device = rings.device();
         let end = |name: &str| VirtioNet::boxed(name, &device);
         let sim = Sim::stepped(end("near"), end("far"), WireOptions::default());
@@ -133,12 +133,13 @@ impl RxRig {
             virtio::open_pci(sim.function(0), &rings.driver()).expect("the model is sound");
         let config = Config {
             tx_queues: 0,
+            rx_capacity: capacity,
             ..Config::default()
         };
-        let bytes = Pool::footprint(CIRCULATING, config.rx_capacity);
+        let bytes = Pool::footprint(CIRCULATING, capacity);
         let memory = memory(bytes + port.ring_bytes(&config) + (1 << 16), &*port);
         let mut queues = port.start(&config, &memory).expect("the port starts");
-        let pool = Pool::new(&memory, CIRCULATING, config.rx_capacity).expect("it fits");
+        let pool = Pool::new(&memory, CIRCULATING, capacity).expect("it fits");
         let mut burst = Burst::new();
         while pool.take_burst(&mut burst, BURST) > 0 && queues.rx[0].arm(&mut burst) > 0 {}
         let places = sim.function(0).rings();
@@ -149,15 +150,23 @@ impl RxRig {
             _port: port,
             _sim: sim,
             device,
+            filled: 0,
             out: RxBurst::default(),
             _pool: pool,
         }
     }
 
-    /// The device fills a burst, the driver takes it and is given the frames back; how many.
+    /// The driver takes a burst that the device has filled, and is given the frames back; how
+    /// many.
     pub fn pass(&mut self) -> usize {
-        self.device.fill(FILLED);
+        if self.filled < BURST {
+            // A ring at a time: the device sees memory at addresses of its own, and a core that
+            // reads at one address what it has only just written at another stalls, which no
+            // real device makes it do.
+            self.filled += self.device.fill(u32::MAX) as usize;
+        }
         let received = self.queues.rx[0].burst(&mut self.out);
+        self.filled -= received;
         self.queues.rx[0].arm(&mut self.out.frames);
         received
     }

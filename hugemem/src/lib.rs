@@ -21,6 +21,7 @@ mod region;
 mod reserve;
 mod resident;
 mod sim;
+mod slots;
 mod space;
 mod vhost;
 
@@ -37,5 +38,6 @@ pub use region::{Region, RegionError};
 pub use reserve::{PageHolder, ReserveError, page_holders, reserve};
 pub use resident::{Resident, ResidentSlot};
 pub use sim::{IommuFault, SimSpace, SimWords, Translator};
+pub use slots::Slots;
 pub use space::{Addressing, Area, DmaSpace, MapError};
 pub use vhost::{TableRow, VhostSpace};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hugemem::{
     Burst, DmaSpace, Frame, Iova, Memory, MemoryRequest, PageSize, Pages, Pool, Resident, SimSpace,
+    Slots,
 };
 
 fn memory(bytes: usize, space: &Arc<SimSpace>) -> Memory {
@@ -143,4 +144,46 @@ fn memory_that_is_used_up_says_what_is_left() {
         error.to_string().contains("do not fit in what is left"),
         "{error}"
     );
+}
+
+#[test]
+fn places_hold_one_frame_each_and_give_it_back_once() {
+    let space = SimSpace::new();
+    let memory = memory(1 << 20, &space);
+    let pool = Pool::new(&memory, 8, 60).unwrap();
+    let (mut burst, mut slots) = (Burst::new(), Slots::new(8));
+    // Three laps, in an order that no ring keeps.
+    for lap in 0..3u32 {
+        pool.take_burst(&mut burst, 8);
+        for (tag, frame) in (0..).zip(burst.iter_mut()) {
+            frame.tag = lap * 8 + tag;
+        }
+        for number in [3, 1, 7, 0, 2, 6, 5, 4] {
+            let frame = slots.put(number, &mut burst).unwrap();
+            assert!(frame.tag / 8 == lap);
+        }
+        for (number, tag) in [(0, 3), (3, 0), (7, 2)] {
+            assert!(slots.take(number, &mut burst));
+            assert_eq!(burst.pop().unwrap().tag, lap * 8 + tag);
+            assert!(!slots.take(number, &mut burst), "it was given back already");
+        }
+        assert!(!slots.take(8, &mut burst), "there is no such place");
+        assert_eq!(slots.drain().len(), 5);
+    }
+    pool.take_burst(&mut burst, 2);
+    slots.put(5, &mut burst);
+    drop((slots, burst));
+    pool.close().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "a place holds one frame")]
+fn a_place_that_is_taken_takes_no_other() {
+    let space = SimSpace::new();
+    let memory = memory(1 << 20, &space);
+    let pool = Pool::new(&memory, 2, 60).unwrap();
+    let (mut burst, mut slots) = (Burst::new(), Slots::new(2));
+    pool.take_burst(&mut burst, 2);
+    slots.put(0, &mut burst);
+    slots.put(0, &mut burst);
 }

@@ -12,7 +12,7 @@ pub(crate) mod split;
 
 pub(crate) use queue::Rx;
 
-use hugemem::Frame;
+use hugemem::{Burst, Frame, Slots};
 
 use crate::ring::Lie;
 
@@ -21,8 +21,9 @@ pub(crate) trait RxEngine: Send {
     /// Empty frames that fit.
     fn room(&self) -> usize;
 
-    /// Arms a slot; the caller saw that there is room.
-    fn put(&mut self, frame: Frame);
+    /// Arms a slot with the first frame of `empties`; the caller saw that there is room, and a
+    /// frame.
+    fn put(&mut self, empties: &mut Burst);
 
     /// Hands the armed slots over.
     fn publish(&mut self);
@@ -30,8 +31,11 @@ pub(crate) trait RxEngine: Send {
     /// Looks at the device's side, where one look tells of all.
     fn refresh(&mut self) -> Result<(), Lie>;
 
-    /// The next frame that the device has filled, and how many bytes of the buffer it wrote.
-    fn next(&mut self) -> Result<Option<(Frame, u32)>, Lie>;
+    /// Moves the next frame that the device has filled to the end of `out`, which has room, and
+    /// says how many bytes of the buffer it wrote. The frame goes straight from its slot to its
+    /// place in the burst: a handle that is changed and then moved at once stalls the core, as
+    /// the move reads in one piece what was just written in small ones.
+    fn next(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie>;
 
     /// Whether the device wants to be told of what was published.
     fn wants_notification(&self) -> bool;
@@ -66,9 +70,26 @@ impl Fit {
     }
 }
 
+/// Arms `engine` with `frames`, which it held before.
+fn arm_again<E: RxEngine>(engine: &mut E, frames: Vec<Frame>) {
+    let mut burst = Burst::new();
+    for frame in frames {
+        let full = burst.push(frame);
+        debug_assert!(full.is_ok(), "the frame before it is armed");
+        engine.put(&mut burst);
+    }
+    engine.publish();
+}
+
+/// Bytes that the device is taken to have written to the last frame of `out`: all of it.
+#[inline]
+fn full(fit: Fit, out: &Burst) -> u32 {
+    out.as_slice().last().map_or(0, |frame| fit.buffer(frame).1)
+}
+
 /// The frames that the device has, by number, and the numbers that are free.
 pub(crate) struct Held {
-    frames: Box<[Option<Frame>]>,
+    frames: Slots,
     /// Free numbers, a queue: `free` of them from `first` on.
     ids: Box<[u16]>,
     first: usize,
@@ -79,7 +100,7 @@ impl Held {
     /// For a ring of `slots`.
     pub(crate) fn new(slots: usize) -> Self {
         let mut held = Self {
-            frames: (0..slots).map(|_| None).collect(),
+            frames: Slots::new(slots),
             ids: vec![0; slots.next_power_of_two()].into_boxed_slice(),
             first: 0,
             free: 0,
@@ -100,31 +121,33 @@ impl Held {
         self.frames.len() - self.free
     }
 
-    /// Keeps a frame under the number that has been free the longest.
+    /// Keeps the first frame of `empties`, if there is one, under the number that has been free
+    /// the longest.
     #[inline]
-    pub(crate) fn keep(&mut self, frame: Frame) -> u16 {
+    pub(crate) fn keep(&mut self, empties: &mut Burst) -> Option<(u16, &Frame)> {
         let id = self.ids[self.first & (self.ids.len() - 1)];
+        let frame = self.frames.put(usize::from(id), empties)?;
         self.first += 1;
         self.free -= 1;
-        self.frames[usize::from(id)] = Some(frame);
-        id
+        Some((id, frame))
     }
 
-    /// Gives the frame under `id` out, if there is one.
+    /// Moves the frame under `id`, if there is one, to the end of `out`.
     #[inline]
-    pub(crate) fn release(&mut self, id: u16) -> Result<Frame, Lie> {
-        let slot = self.frames.get_mut(usize::from(id)).ok_or(Lie::Id(id))?;
-        let frame = slot.take().ok_or(Lie::Id(id))?;
+    pub(crate) fn release(&mut self, id: u16, out: &mut Burst) -> Result<(), Lie> {
+        if !self.frames.take(usize::from(id), out) {
+            return Err(Lie::Id(id));
+        }
         let end = self.first + self.free;
         let mask = self.ids.len() - 1;
         self.ids[end & mask] = id;
         self.free += 1;
-        Ok(frame)
+        Ok(())
     }
 
     /// Takes every frame out, and makes every number free, in order.
     pub(crate) fn drain(&mut self) -> Vec<Frame> {
-        let frames = self.frames.iter_mut().filter_map(Option::take).collect();
+        let frames = self.frames.drain();
         self.renumber();
         frames
     }

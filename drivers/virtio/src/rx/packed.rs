@@ -1,12 +1,12 @@
 //! Receiving on a packed ring.
 
-use hugemem::Frame;
+use hugemem::{Burst, Frame};
 use hw::ring::Cursor;
 
 use crate::desc::DescFlags;
 use crate::ring::packed::{Batch, Packed};
 use crate::ring::{Lie, RingMemory};
-use crate::rx::{Fit, Held, RxEngine, Skipped};
+use crate::rx::{Fit, Held, RxEngine, Skipped, arm_again, full};
 
 /// A packed ring that receives; `ORDERED` if the device promised to use buffers in order.
 pub(crate) struct PackedRx<const ORDERED: bool> {
@@ -38,7 +38,7 @@ impl<const ORDERED: bool> PackedRx<ORDERED> {
 
     /// The next buffer of an ordered device, which may have used several with one notice. Numbers
     /// are given and come back in ring order, so the next one is the slot's own.
-    fn next_ordered(&mut self) -> Result<Option<(Frame, u32)>, Lie> {
+    fn next_ordered(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie> {
         #[expect(clippy::cast_possible_truncation, reason = "at most 32768 slots")]
         let expected = self.used.index() as u16;
         if self.skipped.left == 0 && self.skipped.last.is_none() {
@@ -59,14 +59,12 @@ impl<const ORDERED: bool> PackedRx<ORDERED> {
                 last: Some(used.len),
             };
         }
-        let frame = self.held.release(expected)?;
+        self.held.release(expected, out)?;
         if self.skipped.left > 0 {
             self.skipped.left -= 1;
-            let (_, len) = self.fit.buffer(&frame);
-            return Ok(Some((frame, len)));
+            return Ok(Some(full(self.fit, out)));
         }
-        let len = self.skipped.last.take().unwrap_or(0);
-        Ok(Some((frame, len)))
+        Ok(Some(self.skipped.last.take().unwrap_or(0)))
     }
 }
 
@@ -77,9 +75,11 @@ impl<const ORDERED: bool> RxEngine for PackedRx<ORDERED> {
     }
 
     #[inline]
-    fn put(&mut self, frame: Frame) {
-        let (address, len) = self.fit.buffer(&frame);
-        let id = self.held.keep(frame);
+    fn put(&mut self, empties: &mut Burst) {
+        let Some((id, frame)) = self.held.keep(empties) else {
+            return;
+        };
+        let (address, len) = self.fit.buffer(frame);
         self.batch.write(
             self.ring.table(),
             self.next,
@@ -100,15 +100,18 @@ impl<const ORDERED: bool> RxEngine for PackedRx<ORDERED> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<(Frame, u32)>, Lie> {
+    fn next(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie> {
         if self.held.len() == 0 {
             return Ok(None);
         }
         let taken = if ORDERED {
-            self.next_ordered()?
+            self.next_ordered(out)?
         } else {
             match self.ring.used(self.used) {
-                Some(used) => Some((self.held.release(used.id)?, used.len)),
+                Some(used) => {
+                    self.held.release(used.id, out)?;
+                    Some(used.len)
+                }
                 None => None,
             }
         };
@@ -130,10 +133,7 @@ impl<const ORDERED: bool> RxEngine for PackedRx<ORDERED> {
         self.next = Cursor::new(self.ring.slots());
         self.used = self.next;
         self.skipped = Skipped::default();
-        for frame in frames {
-            self.put(frame);
-        }
-        self.publish();
+        arm_again(self, frames);
     }
 
     fn drain(&mut self) -> impl Iterator<Item = Frame> {

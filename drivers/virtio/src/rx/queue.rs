@@ -104,14 +104,11 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
         let before = out.frames.len();
         let mut at = before;
         while at < BURST {
-            let Some((mut frame, len)) = self.engine.next()? else {
+            let Some(len) = self.engine.next(&mut out.frames)? else {
                 break;
             };
-            let meta = self.open(&mut frame, len)?;
-            out.meta[at] = meta;
-            out.frames
-                .push(frame)
-                .unwrap_or_else(|_| unreachable!("there is room for it"));
+            let frame = &mut out.frames.as_mut_slice()[at];
+            out.meta[at] = self.open(frame, len)?;
             at += 1;
         }
         Ok(at - before)
@@ -214,13 +211,13 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, 
             return 0;
         }
         let count = self.engine.room().min(empties.len());
-        for _ in 0..count {
-            let Some(mut frame) = empties.pop() else {
-                break;
-            };
+        // All are changed before the first is moved, for the reason that `RxEngine::next` gives.
+        for frame in &mut empties.as_mut_slice()[..count] {
             frame.flags = TxFlags::empty();
             frame.lend_headroom();
-            self.engine.put(frame);
+        }
+        for _ in 0..count {
+            self.engine.put(empties);
         }
         if count > 0 {
             self.armed += count as u64;

@@ -1,11 +1,11 @@
 //! Receiving on a split ring.
 
-use hugemem::Frame;
+use hugemem::{Burst, Frame};
 
 use crate::desc::DescFlags;
 use crate::ring::split::{Split, set_single};
 use crate::ring::{Lie, RingMemory};
-use crate::rx::{Fit, Held, RxEngine, Skipped};
+use crate::rx::{Fit, Held, RxEngine, Skipped, arm_again, full};
 
 /// A split ring that receives; `ORDERED` if the device promised to use buffers in order.
 pub(crate) struct SplitRx<const ORDERED: bool> {
@@ -45,7 +45,7 @@ impl<const ORDERED: bool> SplitRx<ORDERED> {
     }
 
     /// The next buffer of an ordered device, which may have used several with one notice.
-    fn next_ordered(&mut self) -> Result<(Frame, u32), Lie> {
+    fn next_ordered(&mut self, out: &mut Burst) -> Result<u32, Lie> {
         if self.skipped.left == 0 && self.skipped.last.is_none() {
             let (id, len) = self.ring.used(self.seen);
             let id = u16::try_from(id).map_err(|_| Lie::Id(u16::MAX))?;
@@ -60,14 +60,12 @@ impl<const ORDERED: bool> SplitRx<ORDERED> {
                 last: Some(len),
             };
         }
-        let frame = self.held.release(self.expected())?;
+        self.held.release(self.expected(), out)?;
         if self.skipped.left > 0 {
             self.skipped.left -= 1;
-            let (_, len) = self.fit.buffer(&frame);
-            return Ok((frame, len));
+            return Ok(full(self.fit, out));
         }
-        let len = self.skipped.last.take().unwrap_or(0);
-        Ok((frame, len))
+        Ok(self.skipped.last.take().unwrap_or(0))
     }
 }
 
@@ -78,9 +76,11 @@ impl<const ORDERED: bool> RxEngine for SplitRx<ORDERED> {
     }
 
     #[inline]
-    fn put(&mut self, frame: Frame) {
-        let (address, len) = self.fit.buffer(&frame);
-        let id = self.held.keep(frame);
+    fn put(&mut self, empties: &mut Burst) {
+        let Some((id, frame)) = self.held.keep(empties) else {
+            return;
+        };
+        let (address, len) = self.fit.buffer(frame);
         set_single(
             &self.ring.table()[usize::from(id)],
             address,
@@ -110,16 +110,17 @@ impl<const ORDERED: bool> RxEngine for SplitRx<ORDERED> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<(Frame, u32)>, Lie> {
+    fn next(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie> {
         if self.seen == self.known {
             return Ok(None);
         }
         let taken = if ORDERED {
-            self.next_ordered()?
+            self.next_ordered(out)?
         } else {
             let (id, len) = self.ring.used(self.seen);
             let id = u16::try_from(id).map_err(|_| Lie::Id(u16::MAX))?;
-            (self.held.release(id)?, len)
+            self.held.release(id, out)?;
+            len
         };
         self.seen = self.seen.wrapping_add(1);
         Ok(Some(taken))
@@ -135,10 +136,7 @@ impl<const ORDERED: bool> RxEngine for SplitRx<ORDERED> {
         self.ring.restart();
         (self.available, self.seen, self.known) = (0, 0, 0);
         self.skipped = Skipped::default();
-        for frame in frames {
-            self.put(frame);
-        }
-        self.publish();
+        arm_again(self, frames);
     }
 
     fn drain(&mut self) -> impl Iterator<Item = Frame> {
