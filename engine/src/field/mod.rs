@@ -4,7 +4,11 @@
 //! size, checksums. [`Writer::compile`] turns it into a straight run of writes for one send
 //! queue. Names and meanings are those of TRex's field engine where it has the same thing.
 
+mod check;
 mod error;
+mod feed;
+mod general;
+mod header;
 mod kernel;
 mod plan;
 mod program;
@@ -12,6 +16,8 @@ mod render;
 mod rng;
 mod shape;
 mod source;
+mod sums;
+mod tuple;
 mod vary;
 mod writer;
 

@@ -2,17 +2,16 @@
 
 use std::ops::Range;
 
+use super::check::{check_vars, unknown};
 use super::error::FieldError;
 use super::program::{Fix, Order, Program, Values, Var, Write};
 use super::rng::Rng;
 use super::source::{Chain, Dice, Digit, Map, Source};
+use super::sums::sums;
 use super::writer::Share;
 use crate::frame::Template;
 use crate::frame::checksum::Covered;
 use crate::similar::similar;
-
-/// Most frames that are computed in advance, as in TRex.
-pub(super) const MOST_CACHED: u32 = 10_000;
 
 /// What is done for each frame of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,143 +146,6 @@ pub(super) fn plan(
         size,
         sums,
     })
-}
-
-fn check_vars(program: &Program) -> Result<(), FieldError> {
-    for (index, var) in program.vars.iter().enumerate() {
-        if program.vars[..index]
-            .iter()
-            .any(|other| other.name == var.name)
-        {
-            return Err(FieldError::Twice {
-                name: var.name.clone(),
-            });
-        }
-        check_var(var)?;
-        let Some(next) = &var.next else { continue };
-        let follower = program.var(next).ok_or_else(|| unknown(next, program))?;
-        if !(has_order(var) && has_order(follower)) {
-            return Err(FieldError::NoOrder {
-                var: var.name.clone(),
-                next: next.clone(),
-            });
-        }
-        let steppers = program
-            .vars
-            .iter()
-            .filter(|other| other.next.as_ref() == Some(next));
-        if steppers.count() > 1 {
-            return Err(FieldError::Loop { var: next.clone() });
-        }
-    }
-    match program.cached {
-        Some(frames) if frames == 0 || frames > MOST_CACHED => Err(FieldError::Cache {
-            frames,
-            most: MOST_CACHED,
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn unknown(name: &str, program: &Program) -> FieldError {
-    let known = program.vars.iter().map(|var| var.name.as_str());
-    FieldError::NoVar {
-        name: name.into(),
-        similar: similar(name, known),
-    }
-}
-
-fn has_order(var: &Var) -> bool {
-    matches!(
-        var.values,
-        Values::Step { .. } | Values::List { .. } | Values::RepeatableRandom { .. }
-    )
-}
-
-fn check_var(var: &Var) -> Result<(), FieldError> {
-    let name = || var.name.clone();
-    if !matches!(var.width, 1 | 2 | 4 | 8) {
-        return Err(FieldError::Width {
-            var: name(),
-            width: var.width,
-        });
-    }
-    let nothing = |what| Err(FieldError::Nothing { var: name(), what });
-    match &var.values {
-        Values::Step { step: 0, .. } => return nothing("a step"),
-        Values::List { values, .. } | Values::RandomOf(values) if values.is_empty() => {
-            return nothing("a value");
-        }
-        Values::List { step: 0, .. } => return nothing("a step"),
-        Values::RepeatableRandom { limit: 0, .. } => return nothing("a limit"),
-        _ => {}
-    }
-    let (min, max) = var.values.range();
-    if min > max {
-        return Err(FieldError::Range {
-            var: name(),
-            min,
-            max,
-        });
-    }
-    if let Values::Tuple {
-        port_min, port_max, ..
-    } = &var.values
-        && port_min > port_max
-    {
-        let (min, max) = ((*port_min).into(), (*port_max).into());
-        return Err(FieldError::Range {
-            var: name(),
-            min,
-            max,
-        });
-    }
-    if max > bits_of(var.width) {
-        return Err(FieldError::TooWide {
-            var: name(),
-            value: max,
-            width: var.width,
-        });
-    }
-    check_init(var)
-}
-
-/// A counter's first value is one of those that it comes to.
-fn check_init(var: &Var) -> Result<(), FieldError> {
-    if let Values::Step {
-        order,
-        min,
-        max,
-        init: Some(init),
-        step,
-    } = var.values
-    {
-        if !(min..=max).contains(&init) {
-            let near = init.clamp(min, max);
-            return Err(FieldError::Init {
-                var: var.name.clone(),
-                init,
-                near,
-            });
-        }
-        let off = match order {
-            Order::Inc => (init - min) % step,
-            Order::Dec => (max - init) % step,
-        };
-        if off != 0 {
-            let near = if order == Order::Inc {
-                init - off
-            } else {
-                init + off
-            };
-            return Err(FieldError::Init {
-                var: var.name.clone(),
-                init,
-                near,
-            });
-        }
-    }
-    Ok(())
 }
 
 /// The values of a frame by name, and how wide they are.
@@ -523,75 +385,6 @@ fn shortest(program: &Program, template: &Template) -> Result<usize, FieldError>
             len: max,
             most,
         }),
-    }
-}
-
-fn sums(
-    program: &Program,
-    template: &Template,
-    puts: &[Put],
-    least: usize,
-) -> Result<Vec<Sum>, FieldError> {
-    let mut varying = vec![0; template.bytes.len()];
-    for put in puts {
-        let mask = put.mask.to_be_bytes();
-        for (n, bits) in mask[8 - put.width..].iter().enumerate() {
-            let at = if put.little_endian {
-                put.width - 1 - n
-            } else {
-                n
-            };
-            varying[put.offset + at] |= bits;
-        }
-    }
-    let mut sums = Vec::new();
-    for fix in &program.fixes {
-        let bytes = &template.bytes;
-        let missing = || FieldError::NoChecksum {
-            at: fix.at(),
-            len: least,
-        };
-        // It must be inside the shortest frame too.
-        Covered::find(&bytes[..least], fix).ok_or_else(missing)?;
-        let covered = Covered::find(bytes, fix).ok_or_else(missing)?;
-        sums.push(sum(fix, covered, bytes, &varying, program.size.is_some()));
-        // What is outside covers this checksum as well.
-        varying[covered.checksum..covered.checksum + 2].fill(0xff);
-    }
-    Ok(sums)
-}
-
-/// One checksum: incremental, unless what it covers depends on what varies. `varying` has the
-/// bits of each byte that do.
-fn sum(fix: &Fix, covered: Covered, bytes: &[u8], varying: &[u8], sized: bool) -> Sum {
-    let resized = sized && !matches!(fix, Fix::Ipv4 { .. });
-    let moves = resized
-        || fix
-            .bounds(bytes)
-            .iter()
-            .any(|(at, bits)| varying[*at] & bits != 0);
-    let mut words = Vec::new();
-    let addresses = covered.addresses.unwrap_or_default();
-    for (first, end) in [(covered.first, covered.end), addresses] {
-        for at in (first..end).step_by(2).filter(|at| *at != covered.checksum) {
-            if varying[at..end.min(at + 2)].iter().any(|bits| *bits != 0) {
-                words.push((at, end));
-            }
-        }
-    }
-    let odd = words.iter().any(|(at, end)| at + 2 > *end);
-    if moves || odd {
-        return Sum::Full(*fix);
-    }
-    let mut still = bytes.to_vec();
-    for (at, _) in &words {
-        still[*at..at + 2].fill(0);
-    }
-    Sum::Incremental {
-        base: covered.sum(&still),
-        words: words.into_iter().map(|(at, _)| at).collect(),
-        checksum: covered.checksum,
-        never_zero: covered.never_zero,
     }
 }
 

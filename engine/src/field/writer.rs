@@ -132,7 +132,7 @@ impl Writer {
     /// Whether `frame` still holds bytes of this writer, so that it need not be copied anew.
     #[must_use]
     pub fn knows(&self, frame: &Frame) -> bool {
-        self.images.of.iter().any(|image| image.tag == frame.tag)
+        self.images.know(frame)
     }
 
     /// Makes `frame` hold the next packet.
@@ -255,6 +255,8 @@ fn period(variants: &[Running], schedule: &[usize]) -> Option<usize> {
 #[derive(Debug)]
 struct Images {
     of: Box<[Image]>,
+    /// The tag of the first; the others' follow.
+    first_tag: u32,
     /// The bytes that all of them begin as, if they share them.
     shared: Option<Box<[u8]>>,
 }
@@ -265,8 +267,8 @@ struct Image {
     len: usize,
     /// The template, if its bytes are its own.
     bytes: Box<[u8]>,
-    /// What makes it of the shared bytes or of another variant's.
-    patches: Box<[(usize, Box<[u8]>)]>,
+    /// The words that make it of the shared bytes or of another variant's, and where they go.
+    patches: Box<[(usize, [u8; 2])]>,
 }
 
 /// The next tag that no writer has.
@@ -283,8 +285,8 @@ fn take_tags(count: usize) -> u32 {
     }
 }
 
-/// Bytes in which variants that share theirs may differ.
-const MOST_PATCHED: usize = 64;
+/// Words in which variants that share their bytes may differ.
+const MOST_PATCHED: usize = 32;
 
 impl Images {
     fn new(variants: &[Variant], plans: &[Plan]) -> Self {
@@ -298,62 +300,76 @@ impl Images {
                 bytes
             })
             .collect();
-        let ranges = differences(&templates, plans);
+        let words = differences(&templates, plans);
         let longest = templates.iter().max_by_key(|template| template.len());
-        let shared = ranges
+        let shared = words
             .is_some()
             .then(|| longest.map(|bytes| bytes.as_slice().into()));
-        let ranges = ranges.unwrap_or_default();
+        let words = words.unwrap_or_default();
+        let first_tag = take_tags(templates.len());
         let image = |((tag, template), plan): ((u32, &Vec<u8>), &Plan)| {
-            let patch = |&(first, end): &(usize, usize)| {
-                // What the variant writes into every frame anyway is no part of it.
-                let written = plan.rewrites(template, first..end);
-                let own = template.get(first..end.min(template.len()))?;
-                (!written).then(|| (first, own.into()))
+            let patch = |&at: &usize| {
+                // The last word may begin one byte earlier; what a variant writes into every
+                // frame anyway is no part of it.
+                let at = at.min(template.len().checked_sub(2)?);
+                let own = [template[at], template[at + 1]];
+                (!plan.rewrites(template, at..at + 2)).then_some((at, own))
             };
+            let inside = words.iter().filter(|at| **at < template.len());
             Image {
                 tag,
                 len: template.len(),
                 bytes: template.as_slice().into(),
-                patches: ranges.iter().filter_map(patch).collect(),
+                patches: inside.filter_map(patch).collect(),
             }
         };
-        let of = (take_tags(templates.len())..)
+        let of = (first_tag..)
             .zip(&templates)
             .zip(plans)
             .map(image)
             .collect();
         Self {
             of,
+            first_tag,
             shared: shared.flatten(),
         }
     }
 
+    /// Whether `frame` holds one of these images.
+    #[inline]
+    fn know(&self, frame: &Frame) -> bool {
+        (frame.tag.wrapping_sub(self.first_tag) as usize) < self.of.len()
+    }
+
     /// Makes a frame that holds something else begin as `image`.
-    #[cold]
     fn prepare(&self, image: &Image, frame: &mut Frame) {
-        frame.flags = TxFlags::empty();
-        frame.vlan = 0;
-        match &self.shared {
-            None => frame.fill(&image.bytes),
-            Some(shared) => {
-                if !self.of.iter().any(|other| other.tag == frame.tag) {
-                    frame.fill(shared);
-                }
-                frame.set_len(image.len);
-                let bytes = frame.bytes_mut();
-                for (first, own) in &image.patches {
-                    bytes[*first..*first + own.len()].copy_from_slice(own);
-                }
-            }
+        let Some(shared) = &self.shared else {
+            return begin(frame, image, &image.bytes);
+        };
+        if !self.know(frame) {
+            begin(frame, image, shared);
         }
+        frame.set_len(image.len);
         frame.tag = image.tag;
+        let bytes = frame.bytes_mut();
+        for (at, word) in &image.patches {
+            bytes[*at..*at + 2].copy_from_slice(word);
+        }
     }
 }
 
-/// The bytes in which several templates and what varies in them differ, as ranges; none if there
-/// are too many, or one template alone.
-fn differences(templates: &[Vec<u8>], plans: &[Plan]) -> Option<Vec<(usize, usize)>> {
+/// Makes a frame that holds nothing of ours begin as `bytes`.
+#[cold]
+fn begin(frame: &mut Frame, image: &Image, bytes: &[u8]) {
+    frame.flags = TxFlags::empty();
+    frame.vlan = 0;
+    frame.fill(bytes);
+    frame.tag = image.tag;
+}
+
+/// The words in which several templates and what varies in them differ, by their first byte;
+/// none if there are too many, or one template alone.
+fn differences(templates: &[Vec<u8>], plans: &[Plan]) -> Option<Vec<usize>> {
     let [_, _, ..] = templates else { return None };
     let longest = templates.iter().max_by_key(|template| template.len())?;
     let mut differs = vec![false; longest.len()];
@@ -365,16 +381,8 @@ fn differences(templates: &[Vec<u8>], plans: &[Plan]) -> Option<Vec<(usize, usiz
             differs[range].fill(true);
         }
     }
-    if differs.iter().filter(|differs| **differs).count() > MOST_PATCHED {
-        return None;
-    }
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for at in (0..differs.len()).filter(|at| differs[*at]) {
-        // In words, so that what a variant writes itself can be told from the rest.
-        match ranges.last_mut() {
-            Some((first, end)) if *end == at && *first / 2 == at / 2 => *end += 1,
-            _ => ranges.push((at, at + 1)),
-        }
-    }
-    Some(ranges)
+    let words = (0..differs.len()).step_by(2);
+    let words = words.filter(|&at| differs[at] || differs.get(at + 1) == Some(&true));
+    let words: Vec<_> = words.collect();
+    (words.len() <= MOST_PATCHED).then_some(words)
 }
