@@ -60,6 +60,25 @@ pub trait TxQueue: Send {
     /// No set is loaded, or `first` is not in it.
     fn burst_resident(&mut self, first: usize, count: usize) -> usize;
 
+    /// Posts the frames of the loaded set that `numbers` names, in this order, until the ring is
+    /// full, and tells the device once. Returns how many it posted.
+    ///
+    /// For many streams that each have a frame or a few. What is provided here posts them one by
+    /// one, and tells the device each time: a queue for which that is dear has its own.
+    ///
+    /// # Panics
+    /// No set is loaded, or a number is not in it.
+    fn burst_resident_each(&mut self, numbers: &[u32]) -> usize {
+        let mut posted = 0;
+        for &number in numbers {
+            if self.burst_resident(number as usize, 1) == 0 {
+                break;
+            }
+            posted += 1;
+        }
+        posted
+    }
+
     /// Collects completions without handing frames back, so that [`TxQueue::counts`] is up to
     /// date: for draining.
     fn poll(&mut self);

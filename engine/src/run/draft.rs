@@ -8,8 +8,8 @@ use crate::field::{Program, Share, Values, Writer, render};
 use crate::frame::{Frames, Layer, Variant};
 use crate::stream::{Measure, Mode, Stream};
 
-/// More lanes than this on one queue are written when they are sent, as they share bursts.
-const RESIDENT_LANES: usize = 8;
+/// Up to so many lanes on one queue have stretches long enough for bursts.
+const FEW_LANES: usize = 8;
 
 /// Frames that a lane's stretch of a shared set should have at least.
 const STRETCH: usize = 4 * BURST;
@@ -111,13 +111,10 @@ fn compile(
 }
 
 impl QueueDraft {
-    /// Makes the lanes resident whose frames repeat soon enough, if the queue has few lanes.
+    /// Makes the lanes resident whose frames repeat soon enough, as far as `limit` frames go.
     fn choose_resident(&mut self, limit: usize) {
-        if self.lanes.len() > RESIDENT_LANES {
-            return;
-        }
         let mut left = limit;
-        let shared = self.lanes.len() > 1;
+        let few = (2..=FEW_LANES).contains(&self.lanes.len());
         for lane in self.lanes.iter_mut().filter(|lane| lane.stamp.is_none()) {
             let period = lane.writer.period();
             let Some(period) = period.filter(|period| (1..=left).contains(period)) else {
@@ -125,7 +122,7 @@ impl QueueDraft {
             };
             // Where others share the set, a stretch is posted up to its end: short ones are
             // rendered several times, so that bursts go on.
-            let laps = if shared { STRETCH.div_ceil(period) } else { 1 };
+            let laps = if few { STRETCH.div_ceil(period) } else { 1 };
             let frames = if period * laps <= left {
                 period * laps
             } else {

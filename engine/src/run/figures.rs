@@ -132,21 +132,9 @@ pub(super) fn set_rates(figures: &mut Figures, elapsed_ns: u64, last: Option<&Sn
 pub(super) fn set_shares(figures: &mut Figures, sites: &[Site], elapsed_ns: u64) {
     let share = |ns: u64| ratio(ns, elapsed_ns.max(1));
     for (port, site) in figures.ports.iter_mut().zip(sites) {
-        port.tx_cpu = site
-            .sent
-            .iter()
-            .map(|queue| share(queue.busy_ns.get()))
-            .sum();
-        port.rx_cpu = site
-            .received
-            .iter()
-            .map(|queue| share(queue.busy_ns.get()))
-            .sum();
-        port.tx_blocked = site
-            .sent
-            .iter()
-            .map(|queue| share(queue.blocked_ns.get()))
-            .sum();
+        port.tx_cpu = share(site.sent.iter().map(|queue| queue.busy_ns.get()).sum());
+        port.rx_cpu = share(site.received.iter().map(|queue| queue.busy_ns.get()).sum());
+        port.tx_blocked = share(site.sent.iter().map(|queue| queue.blocked_ns.get()).sum());
     }
 }
 

@@ -31,62 +31,75 @@ pub(super) enum Supply {
 
 /// A stretch of a resident set that is sent again and again.
 pub(super) struct Cycle {
-    first: usize,
-    at: usize,
-    /// Bytes, with FCS, of the first n frames of the stretch.
-    bytes: Box<[u64]>,
+    first: u32,
+    len: u32,
+    at: u32,
+    sizes: Sizes,
+}
+
+/// Bytes of a stretch's frames, with FCS.
+enum Sizes {
+    /// All are of this size.
+    Same(u64),
+    /// Those of the first n frames, for each n.
+    Sums(Box<[u64]>),
 }
 
 impl Cycle {
     /// The frames `frames` of a set, of which the first is number `first` of the set.
     pub(super) fn new(first: usize, frames: &[Frame]) -> Self {
-        let mut sum = 0;
-        let mut bytes = vec![0];
-        for frame in frames {
-            sum += (frame.len() + FCS) as u64;
-            bytes.push(sum);
-        }
+        let number = |count| u32::try_from(count).expect("a set is limited to fewer frames");
+        let sizes = || frames.iter().map(|frame| (frame.len() + FCS) as u64);
+        let mut sums = vec![0];
+        sums.extend(sizes().scan(0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        }));
+        let size = sizes().next().unwrap_or_default();
+        let same = sizes().all(|other| other == size);
         Self {
-            first,
+            first: number(first),
+            len: number(frames.len()),
             at: 0,
-            bytes: bytes.into(),
+            sizes: if same {
+                Sizes::Same(size)
+            } else {
+                Sizes::Sums(sums.into())
+            },
         }
-    }
-
-    fn len(&self) -> usize {
-        self.bytes.len() - 1
     }
 
     /// The number in the set of the next frame, and how many of `count` come before the stretch
     /// ends. A stretch that is the whole set does not end: the queue goes on at its start.
     #[inline]
     pub(super) fn next(&self, count: usize, whole: bool) -> (usize, usize) {
-        let count = if whole {
-            count
-        } else {
-            count.min(self.len() - self.at)
-        };
-        (self.first + self.at, count)
+        let left = (self.len - self.at) as usize;
+        let count = if whole { count } else { count.min(left) };
+        ((self.first + self.at) as usize, count)
+    }
+
+    /// Goes past one frame: its number in the set, and its bytes.
+    #[inline]
+    pub(super) fn step(&mut self) -> (u32, u64) {
+        let number = self.first + self.at;
+        (number, self.advance(1))
     }
 
     /// Goes past `count` frames; their bytes.
     #[inline]
-    pub(super) fn advance(&mut self, mut count: usize) -> u64 {
-        let len = self.len();
-        let mut bytes = 0;
-        if count >= len {
-            bytes = (count / len) as u64 * self.bytes[len];
-            count %= len;
+    pub(super) fn advance(&mut self, count: usize) -> u64 {
+        let before = self.at as usize;
+        let len = self.len as usize;
+        let (laps, end) = match before + count {
+            end if end < len => (0, end),
+            end => (end / len, end % len),
+        };
+        // Below `len`, which is 32 bits wide.
+        self.at = u32::try_from(end).unwrap_or_default();
+        match &self.sizes {
+            Sizes::Same(size) => size * count as u64,
+            Sizes::Sums(sums) => laps as u64 * sums[len] + sums[end] - sums[before],
         }
-        let end = self.at + count;
-        if end < len {
-            bytes += self.bytes[end] - self.bytes[self.at];
-            self.at = end;
-        } else {
-            bytes += self.bytes[len] - self.bytes[self.at] + self.bytes[end - len];
-            self.at = end - len;
-        }
-        bytes
     }
 }
 

@@ -69,7 +69,7 @@ impl RunPlan {
             yield_when_idle: true,
             pages: Pages::HugeOrBase,
             node: None,
-            resident_limit: 16_384,
+            resident_limit: 32_768,
         }
     }
 }

@@ -47,8 +47,62 @@ impl Owners {
     #[inline]
     pub(super) fn remove(&mut self, count: usize) {
         let count = count.min(self.len);
-        self.entries.copy_within(count..self.len, 0);
+        if count < self.len {
+            self.entries.copy_within(count..self.len, 0);
+        }
         self.len -= count;
+    }
+}
+
+/// Frames of the resident set that wait to be posted together, by number.
+pub(super) struct Picked {
+    numbers: [u32; BURST],
+    owners: Owners,
+}
+
+impl Picked {
+    pub(super) const fn new() -> Self {
+        Self {
+            numbers: [0; BURST],
+            owners: Owners::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.owners.len
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.owners.len == 0
+    }
+
+    /// Adds frame `number` of the set, which is `lane`'s and `size` bytes long with FCS.
+    #[inline]
+    pub(super) fn push(&mut self, number: u32, lane: u32, size: u32) {
+        if let Some(entry) = self.numbers.get_mut(self.owners.len) {
+            *entry = number;
+            self.owners.push(lane, size);
+        }
+    }
+
+    #[inline]
+    pub(super) fn numbers(&self) -> &[u32] {
+        &self.numbers[..self.owners.len]
+    }
+
+    #[inline]
+    pub(super) fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// Forgets the first `count` frames.
+    #[inline]
+    pub(super) fn remove(&mut self, count: usize) {
+        self.numbers
+            .copy_within(count.min(self.owners.len)..self.owners.len, 0);
+        self.owners.remove(count);
     }
 }
 

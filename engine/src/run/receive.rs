@@ -14,6 +14,9 @@ use super::sequence::{Arrival, Window};
 use super::stamp::{Key, STAMP, Stamp};
 use crate::stream::FCS;
 
+/// Most bursts that one visit takes.
+const BURSTS: usize = 8;
+
 /// A receive queue, and what it knows of measured lanes.
 pub(super) struct ReceiveTask {
     queue: Box<dyn RxQueue>,
@@ -125,19 +128,37 @@ impl ReceiveTask {
         (self.queue, histograms)
     }
 
-    /// Takes and counts a burst.
+    /// Takes and counts what is there, up to some bursts of it, so that a ring which filled up
+    /// while the worker was away is emptied before more is sent.
     #[inline]
     pub(super) fn visit(&mut self, now_ns: u64, clock: impl Clock) -> Visit {
         if self.phase == Phase::Done {
             return Visit::default();
         }
+        let mut worked = false;
+        for _ in 0..BURSTS {
+            let received = self.take(now_ns, clock);
+            worked |= received > 0;
+            if received < BURST {
+                break;
+            }
+        }
+        Visit {
+            worked,
+            blocked: false,
+        }
+    }
+
+    /// Takes and counts a burst; of how many buffers.
+    #[inline]
+    fn take(&mut self, now_ns: u64, clock: impl Clock) -> usize {
         let received = self.queue.burst(&mut self.burst);
         if received == 0 {
             if self.queue.state() == QueueState::Failed {
                 self.gate.stop();
             }
             self.look_for_end(now_ns);
-            return Visit::default();
+            return 0;
         }
         match &mut self.measured {
             // Latency ends here: right after the poll.
@@ -152,10 +173,7 @@ impl ReceiveTask {
             *last_ns = now_ns;
         }
         self.look_for_end(now_ns);
-        Visit {
-            worked: true,
-            blocked: false,
-        }
+        received
     }
 
     /// Hands the buffers back, empty.

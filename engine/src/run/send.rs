@@ -7,10 +7,13 @@ use port::{QueueState, TxCounts, TxQueue};
 
 use super::counters::{Counter, Gate, LaneSent, QueueSent};
 use super::lane::{Lane, Supply};
-use super::ready::{Log, Owners};
+use super::ready::{Log, Owners, Picked};
 use super::schedule::Schedule;
 use super::stamp::Key;
 use crate::stream::FCS;
+
+/// From so many resident frames of one lane on they are posted by themselves.
+const TOGETHER: usize = 8;
 
 /// What a visit came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,6 +70,8 @@ pub(super) struct SendTask {
     ready_since_ns: u64,
     ready_bytes: u64,
     owners: Owners,
+    /// Resident frames that wait to be posted together.
+    picked: Picked,
     /// Frames to write into, the last used last.
     spare: Vec<Frame>,
     reaped: Burst,
@@ -139,6 +144,7 @@ impl SendTask {
             ready_since_ns: 0,
             ready_bytes: 0,
             owners: Owners::new(),
+            picked: Picked::new(),
             spare: parts.spare,
             reaped: Burst::new(),
             key: parts.key,
@@ -221,8 +227,8 @@ impl SendTask {
             if served && self.has_free && !over && now_ns >= start_ns {
                 served = self.serve_free(now_ns);
             }
-            if !self.ready.is_empty() && !self.short {
-                served &= self.post(now_ns);
+            if !self.is_clear() && !self.short {
+                served &= self.flush(now_ns);
             }
         }
         if served {
@@ -233,7 +239,7 @@ impl SendTask {
             self.rests_until_ns = now_ns + self.coalesce_ns;
         }
         if over || !worked {
-            self.maybe_finish(now_ns, over, served && self.ready.is_empty());
+            self.maybe_finish(now_ns, over, served && self.is_clear());
         }
         Visit {
             worked,
@@ -244,10 +250,20 @@ impl SendTask {
     /// Posts what the last visit left over. True if nothing is left.
     #[inline]
     fn send_ready(&mut self, now_ns: u64) -> bool {
-        if self.ready.is_empty() {
-            return true;
-        }
-        self.resend_ready(now_ns)
+        self.is_clear() || self.resend_ready(now_ns)
+    }
+
+    /// True when nothing waits to be posted.
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.ready.is_empty() && self.picked.is_empty()
+    }
+
+    /// Posts what waits. True if nothing is left.
+    #[inline]
+    fn flush(&mut self, now_ns: u64) -> bool {
+        (self.ready.is_empty() || self.post(now_ns))
+            && (self.picked.is_empty() || self.post_picked())
     }
 
     fn resend_ready(&mut self, now_ns: u64) -> bool {
@@ -267,7 +283,7 @@ impl SendTask {
                 self.key.retime(frame.bytes_mut(), now_ns);
             }
         }
-        self.post(now_ns)
+        self.flush(now_ns)
     }
 
     /// Frames that waited for too long are not sent any more.
@@ -275,6 +291,10 @@ impl SendTask {
         for index in 0..self.ready.len() {
             self.miss(self.owners.lane(index), 1);
         }
+        for index in 0..self.picked.len() {
+            self.miss(self.picked.owners().lane(index), 1);
+        }
+        self.picked.remove(self.picked.len());
         self.owners.remove(self.ready.len());
         self.ready_bytes = 0;
         while let Some(frame) = self.ready.pop() {
@@ -356,6 +376,9 @@ impl SendTask {
         }
         let count = usize::try_from(backlog).map_or(BURST, |backlog| backlog.min(BURST));
         let taken = match self.lanes[number].supply {
+            Supply::Resident(_) if count < TOGETHER && self.lanes.len() > 1 => {
+                self.pick(number, count, now_ns)
+            }
             Supply::Resident(_) => self.post_resident(number, count, now_ns),
             Supply::Written(_) => self.write(number, count, now_ns),
         } as u64;
@@ -369,7 +392,7 @@ impl SendTask {
     #[inline]
     fn post_resident(&mut self, number: usize, count: usize, now_ns: u64) -> usize {
         // What was due earlier leaves earlier.
-        if !self.ready.is_empty() && !self.post(now_ns) {
+        if !self.is_clear() && !self.flush(now_ns) {
             return 0;
         }
         let whole = self.lanes.len() == 1;
@@ -403,12 +426,55 @@ impl SendTask {
         done
     }
 
+    /// Puts up to `count` resident frames of a lane with those that are posted together. How many.
+    #[inline]
+    fn pick(&mut self, number: usize, count: usize, now_ns: u64) -> usize {
+        if self.picked.len() + count > BURST && !self.flush(now_ns) {
+            return 0;
+        }
+        if self.is_clear() {
+            self.ready_since_ns = now_ns;
+        }
+        let Supply::Resident(cycle) = &mut self.lanes[number].supply else {
+            return 0;
+        };
+        for _ in 0..count {
+            let (frame, size) = cycle.step();
+            self.picked
+                .push(frame, id(number), u32::try_from(size).unwrap_or(u32::MAX));
+        }
+        count
+    }
+
+    /// Posts the resident frames that wait. True if the ring took all of them.
+    fn post_picked(&mut self) -> bool {
+        self.note_abandoned();
+        let taken = self.queue.burst_resident_each(self.picked.numbers());
+        self.posted += taken as u64;
+        for index in 0..taken {
+            let owner = self.picked.owners().lane(index);
+            let counts = &self.lanes[owner].counts;
+            counts.posted.add(1);
+            counts.bytes.add(self.picked.owners().size(index));
+            self.log.add(id(owner), 1);
+        }
+        let all = taken == self.picked.len();
+        self.picked.remove(taken);
+        if !all {
+            (self.blocked, self.short) = (true, true);
+            self.queue.poll();
+            self.collect();
+            self.find_cause();
+        }
+        all
+    }
+
     /// Writes up to `count` frames of a lane and posts them, or puts them with those that are
     /// posted together at the end of the visit. How many it took on.
     #[inline]
     fn write(&mut self, number: usize, count: usize, now_ns: u64) -> usize {
         let count = count.min(self.ready.room());
-        if self.ready.is_empty() {
+        if self.is_clear() {
             self.ready_since_ns = now_ns;
         }
         let alone = self.ready.is_empty();

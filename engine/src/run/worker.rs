@@ -145,7 +145,8 @@ impl Task {
 }
 
 /// Spreads tasks over `workers` workers: everything on one; or senders apart from receivers, in
-/// proportion to their numbers, each kind in turn.
+/// proportion to their numbers, each kind in turn. Receivers come first, so that a worker which was
+/// away empties rings before it fills others.
 pub(super) fn spread(tasks: Vec<Placed>, workers: usize) -> Vec<Vec<Placed>> {
     let receives = |placed: &Placed| matches!(placed.task, Task::Receive(_));
     let (receivers, senders): (Vec<_>, Vec<_>) = tasks.into_iter().partition(receives);
@@ -157,9 +158,6 @@ pub(super) fn spread(tasks: Vec<Placed>, workers: usize) -> Vec<Vec<Placed>> {
     } else {
         (workers * s).div_ceil(r + s).clamp(1, workers - 1)
     };
-    for (number, task) in senders.into_iter().enumerate() {
-        lists[number % for_senders].push(task);
-    }
     let first = if s == 0 || workers == 1 {
         0
     } else {
@@ -168,6 +166,9 @@ pub(super) fn spread(tasks: Vec<Placed>, workers: usize) -> Vec<Vec<Placed>> {
     let for_receivers = (workers - first).max(1);
     for (number, task) in receivers.into_iter().enumerate() {
         lists[first + number % for_receivers].push(task);
+    }
+    for (number, task) in senders.into_iter().enumerate() {
+        lists[number % for_senders].push(task);
     }
     lists
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::field::{Order, Program, Values, Var, Write};
 
 fn measured(turn: impl Fn(&Knobs)) -> (Outcome, Arc<Knobs>) {
     let (plan, knobs) = plan(vec![stream("one", 500_000.0, Measure::Latency)]);
@@ -193,6 +194,62 @@ fn the_same_seed_sends_the_same_frames() {
         frames
     };
     assert_eq!(sorted(sent(1, 1)), sorted(sent(1, 1)));
+}
+
+#[test]
+fn rendered_frames_are_those_that_would_be_written_in_the_same_order() {
+    let counting = |name: &str, mark: u8, period: u64, pps: f64| {
+        let mut bytes = udp_bytes(60);
+        bytes[45] = mark;
+        let values = Values::Step {
+            order: Order::Inc,
+            min: 0,
+            max: period - 1,
+            init: None,
+            step: 1,
+        };
+        let program = Program {
+            vars: vec![Var {
+                name: "n".into(),
+                width: 1,
+                values,
+                next: None,
+            }],
+            writes: vec![Write::new("n", 50, 1)],
+            ..Program::default()
+        };
+        let mut stream = stream(name, pps, Measure::None);
+        stream.frames = Frames::varied(Template::raw(bytes), program);
+        stream
+    };
+    let sent = |several: bool, limit| {
+        let mut streams = vec![counting("a", 1, 251, 400_000.0)];
+        if several {
+            streams.push(counting("b", 2, 3, 150_000.0));
+            streams.push(counting("c", 3, 100, 37_000.0));
+        }
+        let (mut plan, knobs) = plan(streams);
+        plan.resident_limit = limit;
+        knobs.keep.store(true, Ordering::Relaxed);
+        run(plan, Manual::new(50));
+        let kept = knobs.kept.lock().unwrap().clone();
+        // Streams may interleave otherwise; each keeps its own order.
+        [1, 2, 3].map(|mark| {
+            let of_stream = kept.iter().filter(|frame| frame[45] == mark);
+            of_stream.map(|frame| frame[50]).collect::<Vec<_>>()
+        })
+    };
+    for several in [false, true] {
+        let written = sent(several, 0);
+        assert_eq!(written[0].len(), 8000);
+        assert!(
+            written[0]
+                .iter()
+                .zip(0u64..)
+                .all(|(&n, at)| u64::from(n) == at % 251)
+        );
+        assert_eq!(sent(several, 32_768), written);
+    }
 }
 
 #[test]
