@@ -9,7 +9,9 @@ use hugemem::{BURST, Burst, Resident};
 pub enum QueueState {
     /// It does.
     Running,
-    /// For now it moves nothing: the link is down, or the peer is away and may come back.
+    /// For now it moves nothing: the link is down, or the peer is away and may come back. Its
+    /// owner goes on calling it: a queue gives up what was in flight, and gets ready for the
+    /// peer's return, in such a call.
     Paused,
     /// It never will again: the device is gone or broke its protocol; `Port::service` says how.
     Failed,

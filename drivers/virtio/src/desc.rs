@@ -6,8 +6,6 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hw::mmio::Field;
-
 /// One descriptor: address, and the rest.
 pub(crate) type Words = [AtomicU64; 2];
 
@@ -29,33 +27,16 @@ bitflags::bitflags! {
     }
 }
 
-/// Length of the buffer in bytes, in either ring.
-const LEN: Field = Field::bits(31, 0);
-/// Flags of a split descriptor.
-const SPLIT_FLAGS: Field = Field::bits(47, 32);
-/// The next descriptor of a split chain.
-const SPLIT_NEXT: Field = Field::bits(63, 48);
-/// The buffer's number in a packed descriptor.
-const PACKED_ID: Field = Field::bits(47, 32);
-/// Flags of a packed descriptor.
-const PACKED_FLAGS: Field = Field::bits(63, 48);
-
-/// The second word of a split descriptor.
+/// The second word of a split descriptor: length, flags, and the next descriptor of its chain.
 #[inline]
 pub(crate) fn split_word(len: u32, flags: DescFlags, next: u16) -> u64 {
-    (LEN.put(u64::from(len))
-        | SPLIT_FLAGS.put(u64::from(flags.bits()))
-        | SPLIT_NEXT.put(u64::from(next)))
-    .to_le()
+    (u64::from(len) | u64::from(flags.bits()) << 32 | u64::from(next) << 48).to_le()
 }
 
-/// The second word of a packed descriptor.
+/// The second word of a packed descriptor: length, the buffer's number, and flags.
 #[inline]
 pub(crate) fn packed_word(len: u32, id: u16, flags: DescFlags) -> u64 {
-    (LEN.put(u64::from(len))
-        | PACKED_ID.put(u64::from(id))
-        | PACKED_FLAGS.put(u64::from(flags.bits())))
-    .to_le()
+    (u64::from(len) | u64::from(id) << 32 | u64::from(flags.bits()) << 48).to_le()
 }
 
 /// What a device says of a buffer in a packed ring: number, length, and its marks.

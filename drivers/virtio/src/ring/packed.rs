@@ -98,6 +98,12 @@ impl Batch {
         self.close(slot, at.index(), rest);
     }
 
+    /// True if there is nothing to hand over.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     /// Writes the second word, or keeps it if it is the first of the batch.
     #[inline]
     pub(crate) fn close(&mut self, slot: &Words, index: usize, rest: u64) {

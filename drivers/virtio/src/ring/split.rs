@@ -61,6 +61,18 @@ impl Split {
         &self.memory.desc
     }
 
+    /// The entries of the available ring.
+    #[inline]
+    pub(crate) fn entries(&self) -> &[AtomicU16] {
+        &self.available
+    }
+
+    /// The place of index `at` in the rings.
+    #[inline]
+    pub(crate) fn place(&self, at: u16) -> usize {
+        usize::from(at) & self.mask
+    }
+
     /// Makes descriptor `head` the entry at index `at`. A line that holds it already stays as it
     /// is in every cache.
     #[inline]
@@ -103,7 +115,7 @@ impl Split {
 /// Stores `value` unless it is there already: an equal store would take the line away from the
 /// other side's cache for nothing.
 #[inline]
-fn set16(word: &AtomicU16, value: u16) {
+pub(crate) fn set16(word: &AtomicU16, value: u16) {
     if word.load(Ordering::Relaxed) != value.to_le() {
         word.store(value.to_le(), Ordering::Relaxed);
     }

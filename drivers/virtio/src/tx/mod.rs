@@ -40,11 +40,12 @@ pub(crate) trait TxEngine: Send {
     /// Prepares for a set, while no resident frame is with the device.
     fn load(&mut self, set: &Resident);
 
-    /// Posts up to `count` resident frames from `first` on; how many.
+    /// Posts up to `count` resident frames from `first` on, and from the start again after the
+    /// last; how many. `set` is the set's slots, for whole periods.
     fn put_residents(&mut self, set: &[ResidentSlot], first: usize, count: usize) -> usize;
 
     /// Slots that are free for resident frames from `first` on.
-    fn room_for_residents(&self, set: &[ResidentSlot], first: usize) -> usize;
+    fn room_for_residents(&self, first: usize) -> usize;
 
     /// Resident frames that the device has.
     fn residents(&self) -> usize;

@@ -5,7 +5,9 @@
 //! first slot and with the number of its last buffer (§2.8.9), so of the lines that the driver
 //! wrote only few come back.
 
-use hugemem::{BURST, Frame, Resident, ResidentSlot};
+use std::sync::atomic::Ordering;
+
+use hugemem::{Frame, Resident, ResidentSlot};
 use hw::ring::Cursor;
 
 use crate::desc::{DescFlags, available, packed_word};
@@ -72,14 +74,19 @@ impl<const ORDERED: bool> PackedTx<ORDERED> {
             let straight = left.min(self.next.to_end());
             let first = self.next.index();
             let marks = available(self.next.wrap());
-            let slots = table[first..first + straight].iter();
-            for (id, (slot, (address, len))) in (first..).zip(slots.zip(items.by_ref())) {
-                let rest = packed_word(bytes32(len + header), slot16(id), marks);
-                slot[0].store(
-                    (address - header as u64).to_le(),
-                    std::sync::atomic::Ordering::Relaxed,
-                );
-                self.batch.close(slot, id, rest);
+            let mut slots = (slot16(first)..).zip(&table[first..first + straight]);
+            // The first descriptor of the batch is handed over last.
+            if self.batch.is_empty()
+                && let (Some((id, slot)), Some((address, len))) = (slots.next(), items.next())
+            {
+                slot[0].store((address - header as u64).to_le(), Ordering::Relaxed);
+                self.batch
+                    .close(slot, first, packed_word(bytes32(len + header), id, marks));
+            }
+            for ((id, slot), (address, len)) in slots.zip(items.by_ref()) {
+                slot[0].store((address - header as u64).to_le(), Ordering::Relaxed);
+                let rest = packed_word(bytes32(len + header), id, marks);
+                slot[1].store(rest, Ordering::Relaxed);
             }
             if self.chained {
                 self.lens[first..first + straight].fill(1);
@@ -138,6 +145,29 @@ impl<const ORDERED: bool> PackedTx<ORDERED> {
         self.lane.landed(frames);
         self.lane.settle(frames);
         Ok(frames)
+    }
+
+    /// Used descriptors of up to `most` single slots that come in order, as they do from most
+    /// devices; how many there were.
+    #[inline]
+    fn complete_run(&mut self, most: usize) -> usize {
+        if self.chained || self.waiting > 0 {
+            return 0;
+        }
+        let most = most.min(self.outstanding);
+        let mut count = 0;
+        while count < most
+            && let Some(used) = self.ring.used(self.used)
+            && usize::from(used.id) == self.used.index()
+        {
+            self.used.advance(1);
+            count += 1;
+        }
+        self.oldest = self.used;
+        self.outstanding -= count;
+        self.lane.landed(count);
+        self.lane.settle(count);
+        count
     }
 
     /// A used descriptor for buffer `id` alone.
@@ -221,9 +251,9 @@ impl<const ORDERED: bool> TxEngine for PackedTx<ORDERED> {
             let (table, address) = tables.take(frames.len());
             for (n, part, len) in parts {
                 // §2.8.7: in a table only the length counts, and the flag for writing.
-                table[n][0].store(part.to_le(), std::sync::atomic::Ordering::Relaxed);
+                table[n][0].store(part.to_le(), Ordering::Relaxed);
                 let rest = packed_word(len, 0, DescFlags::empty());
-                table[n][1].store(rest, std::sync::atomic::Ordering::Relaxed);
+                table[n][1].store(rest, Ordering::Relaxed);
             }
             let len = bytes32(size_of_val(table));
             let desc = (address, len, slot16(head));
@@ -253,32 +283,23 @@ impl<const ORDERED: bool> TxEngine for PackedTx<ORDERED> {
     fn load(&mut self, _set: &Resident) {}
 
     #[inline]
-    fn room_for_residents(&self, _set: &[ResidentSlot], _first: usize) -> usize {
+    fn room_for_residents(&self, _first: usize) -> usize {
         self.lane.free()
     }
 
     #[inline]
     fn put_residents(&mut self, set: &[ResidentSlot], first: usize, count: usize) -> usize {
         let count = count.min(self.lane.free());
-        let item = |slot: &ResidentSlot| (slot.iova.get(), slot.len as usize);
-        if set.len() < BURST {
-            // A short set comes round several times in a burst: lap by lap, the loop inside
-            // would run a few times only, or once.
-            let mut at = first;
-            let laps = std::iter::repeat_with(|| {
-                let slot = &set[at];
-                at = if at + 1 < set.len() { at + 1 } else { 0 };
-                item(slot)
-            });
-            self.write(count, laps);
-        } else {
-            let (mut at, mut left) = (first, count);
-            while left > 0 {
-                let straight = left.min(set.len() - at);
-                self.write(straight, set[at..at + straight].iter().map(item));
-                at = 0;
-                left -= straight;
-            }
+        let (mut at, mut left) = (first, count);
+        while left > 0 {
+            let straight = left.min(set.len() - at);
+            let slots = set[at..at + straight].iter();
+            self.write(
+                straight,
+                slots.map(|slot| (slot.iova.get(), slot.len as usize)),
+            );
+            at = 0;
+            left -= straight;
         }
         if count > 0 {
             self.lane.take_residents(count);
@@ -299,13 +320,18 @@ impl<const ORDERED: bool> TxEngine for PackedTx<ORDERED> {
     fn look(&mut self, want: usize) -> Result<usize, Lie> {
         let mut frames = 0;
         while frames < want && self.outstanding > 0 {
+            if !ORDERED {
+                frames += self.complete_run(want - frames);
+            }
+            if self.outstanding == 0 {
+                break;
+            }
             let Some(used) = self.ring.used(self.used) else {
                 break;
             };
-            frames += if ORDERED {
-                self.complete_up_to(used.id)?
-            } else {
-                self.complete(used.id)?
+            frames += match ORDERED {
+                true => self.complete_up_to(used.id)?,
+                false => self.complete(used.id)?,
             };
         }
         self.lane.free_residents();

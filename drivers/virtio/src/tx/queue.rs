@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hugemem::{BURST, Burst, Frame, HEADROOM, Resident, TxFlags};
+use hugemem::{BURST, Burst, Frame, HEADROOM, Resident, ResidentSlot, TxFlags};
 use port::{QueueState, TxCounts, TxQueue};
 
 use crate::checksum;
@@ -36,6 +36,9 @@ pub(crate) struct Tx<E: TxEngine, const CSUM: bool> {
 /// A resident set, and the bytes of its first so many frames.
 struct Loaded {
     set: Arc<Resident>,
+    /// The set's slots, as many whole periods as make a few bursts: a short set would else be
+    /// posted in pieces of a few frames.
+    laps: Box<[ResidentSlot]>,
     sums: Box<[u64]>,
     /// The frame after the last that was posted.
     next: usize,
@@ -50,7 +53,9 @@ impl Loaded {
             sum += u64::from(slot.len) + FCS;
             sums.push(sum);
         }
+        let laps = (4 * BURST).div_ceil(set.slots().len());
         Self {
+            laps: set.slots().repeat(laps).into_boxed_slice(),
             set,
             sums: sums.into_boxed_slice(),
             next: 0,
@@ -322,7 +327,7 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
 
     fn reap(&mut self, out: &mut Burst) -> usize {
         let running = self.is_running();
-        if self.signal == Signal::FAILED {
+        if self.signal == Signal::FAILED || self.engine.lane().is_frameless() {
             return 0;
         }
         loop {
@@ -350,9 +355,9 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
             .set
             .as_mut()
             .expect("a set is loaded before its frames are sent");
-        let slots = loaded.set.slots();
-        assert!(first < slots.len(), "frame {first} is not in the set");
-        if self.engine.room_for_residents(slots, first) < count {
+        let period = loaded.period();
+        assert!(first < period, "frame {first} is not in the set");
+        if self.engine.room_for_residents(first) < count {
             match self.engine.look(count) {
                 Ok(frames) => self.counts.completed += frames as u64,
                 Err(lie) => {
@@ -361,12 +366,12 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
                 }
             }
         }
-        let posted = self.engine.put_residents(slots, first, count);
+        let posted = self.engine.put_residents(&loaded.laps, first, count);
         if posted == 0 {
             return 0;
         }
         let bytes = loaded.bytes(first, posted);
-        loaded.next = (first + posted) % slots.len();
+        loaded.next = (first + posted) % period;
         self.hand_over(posted, bytes);
         posted
     }

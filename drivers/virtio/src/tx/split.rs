@@ -17,7 +17,7 @@
 use hugemem::{Frame, Resident, ResidentSlot};
 
 use crate::desc::{DescFlags, split_word};
-use crate::ring::split::{Split, set, set_single};
+use crate::ring::split::{Split, set, set_single, set16};
 use crate::ring::{Lie, RingMemory};
 use crate::tx::lane::Lane;
 use crate::tx::tables::Tables;
@@ -133,27 +133,35 @@ impl<const ORDERED: bool> SplitTx<ORDERED> {
         self.base + (slot - self.base + count) % lane
     }
 
-    /// Writes one slot for each item, in ring order.
+    /// Writes one slot for each of `count` items, in ring order.
     #[inline]
-    fn write(&mut self, items: impl Iterator<Item = (u64, usize)>) {
-        let (mut slot, mut at) = (self.next, self.available);
+    fn write(&mut self, count: usize, mut items: impl Iterator<Item = (u64, usize)>) {
         let header = self.header;
-        for (address, len) in items {
-            let len = bytes32(len + header);
-            set_single(
-                &self.ring.table()[slot],
-                address - header as u64,
-                len,
-                DescFlags::empty(),
-            );
-            self.ring.offer(at, slot16(slot));
-            if self.chained {
-                self.lens[slot] = 1;
+        let slots = self.ring.slots();
+        let mut left = count;
+        while left > 0 {
+            let (first, at) = (self.next, self.ring.place(self.available));
+            // As far as neither the lane nor the available ring begins again.
+            let straight = left.min(slots - first).min(slots - at);
+            let table = self.ring.table()[first..first + straight].iter();
+            let entries = self.ring.entries()[at..at + straight].iter();
+            let places = (slot16(first)..).zip(table.zip(entries));
+            for ((slot, (desc, entry)), (address, len)) in places.zip(items.by_ref()) {
+                let len = bytes32(len + header);
+                set_single(desc, address - header as u64, len, DescFlags::empty());
+                set16(entry, slot);
             }
-            slot = self.after(slot);
-            at = at.wrapping_add(1);
+            if self.chained {
+                self.lens[first..first + straight].fill(1);
+            }
+            self.next = if first + straight == slots {
+                self.base
+            } else {
+                first + straight
+            };
+            self.available = self.available.wrapping_add(slot16(straight));
+            left -= straight;
         }
-        (self.next, self.available) = (slot, at);
         self.table.run = 0;
     }
 
@@ -253,15 +261,22 @@ impl<const ORDERED: bool> SplitTx<ORDERED> {
         if steady {
             self.table.next = (self.table.next + count) % self.table.len;
         } else {
-            let mut entry = self.table.next;
-            for n in 0..count {
-                #[expect(clippy::cast_possible_truncation, reason = "at most 32768 slots")]
-                self.ring
-                    .offer(self.available.wrapping_add(n as u16), slot16(entry));
-                entry += 1;
+            let (mut entry, mut at, mut left) = (self.table.next, self.available, count);
+            while left > 0 {
+                let place = self.ring.place(at);
+                let straight = left
+                    .min(self.table.len - entry)
+                    .min(self.ring.slots() - place);
+                let entries = self.ring.entries()[place..place + straight].iter();
+                for (cell, number) in entries.zip(slot16(entry)..) {
+                    set16(cell, number);
+                }
+                entry += straight;
                 if entry == self.table.len {
                     entry = 0;
                 }
+                at = at.wrapping_add(slot16(straight));
+                left -= straight;
             }
             self.table.next = entry;
             self.table.run = (self.table.run + count).min(self.ring.slots());
@@ -283,10 +298,11 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
     #[inline]
     fn put(&mut self, frames: &[Frame]) -> u64 {
         let mut bytes = 0;
-        self.write(frames.iter().map(|frame| {
+        let items = frames.iter().map(|frame| {
             bytes += frame.len() as u64;
             (frame.iova().get(), frame.len())
-        }));
+        });
+        self.write(frames.len(), items);
         bytes
     }
 
@@ -395,7 +411,7 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
     }
 
     #[inline]
-    fn room_for_residents(&self, _set: &[ResidentSlot], first: usize) -> usize {
+    fn room_for_residents(&self, first: usize) -> usize {
         if self.follows(first) {
             self.table.len - self.table.busy
         } else {
@@ -405,7 +421,7 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
 
     #[inline]
     fn put_residents(&mut self, set: &[ResidentSlot], first: usize, count: usize) -> usize {
-        let count = count.min(self.room_for_residents(set, first));
+        let count = count.min(self.room_for_residents(first));
         if count == 0 {
             return 0;
         }
@@ -413,8 +429,17 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
             self.put_table(first, count);
             return count;
         }
-        let frames = set[first..].iter().chain(set.iter().cycle()).take(count);
-        self.write(frames.map(|slot| (slot.iova.get(), slot.len as usize)));
+        let (mut at, mut left) = (first, count);
+        while left > 0 {
+            let straight = left.min(set.len() - at);
+            let frames = set[at..at + straight].iter();
+            self.write(
+                straight,
+                frames.map(|slot| (slot.iova.get(), slot.len as usize)),
+            );
+            at = 0;
+            left -= straight;
+        }
         self.lane.take_residents(count);
         count
     }
