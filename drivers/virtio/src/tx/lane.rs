@@ -62,12 +62,6 @@ impl Lane {
         self.flying
     }
 
-    /// True if no slot holds a frame of the engine's.
-    #[inline]
-    pub(crate) fn is_frameless(&self) -> bool {
-        self.frames.is_empty()
-    }
-
     /// Resident frames among the slots.
     #[inline]
     pub(crate) fn residents(&self) -> usize {

@@ -327,7 +327,7 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
 
     fn reap(&mut self, out: &mut Burst) -> usize {
         let running = self.is_running();
-        if self.signal == Signal::FAILED || self.engine.lane().is_frameless() {
+        if self.signal == Signal::FAILED {
             return 0;
         }
         loop {
