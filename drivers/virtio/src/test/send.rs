@@ -469,8 +469,40 @@ fn a_new_set_waits_for_the_last_one() {
     }
 }
 
+#[test]
+fn resident_frames_leave_in_the_order_in_which_they_are_named() {
+    for (features, sizes) in kinds() {
+        for slots in sizes {
+            let mut bench = Bench::new(features, slots);
+            bench.load(11);
+            let mut number = 0;
+            while bench.sent.len() < slots * 4 {
+                let numbers: Vec<u32> = (0..40).map(|n| (number + n * 7) % 11).collect();
+                let posted = bench.tx.burst_resident_each(&numbers);
+                bench.sent.extend(&numbers[..posted]);
+                bench.check();
+                number = (number + 5) % 11;
+                bench.send(3);
+                bench.take();
+                bench.give(25, |_| 0);
+                bench.reap();
+            }
+            bench.finish();
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "index out of bounds")]
+fn a_number_that_is_not_in_the_set_is_refused() {
+    let mut bench = Bench::new(Features::empty(), 64);
+    bench.load(3);
+    bench.tx.burst_resident_each(&[0, 3]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
+    Each(usize),
     Send(usize),
     Residents(usize, Option<usize>),
     Take,
@@ -483,6 +515,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1..=64usize).prop_map(Step::Send),
         4 => (1..=64usize, prop::option::of(0..40usize)).prop_map(|(n, at)| Step::Residents(n, at)),
+        1 => (1..=64usize).prop_map(Step::Each),
         3 => Just(Step::Take),
         3 => (1..70usize, prop::collection::vec(0..64usize, 1..9))
             .prop_map(|(count, order)| Step::Give(count, order)),
@@ -514,6 +547,12 @@ proptest! {
                 Step::Residents(count, at) => {
                     let first = at.map_or(next, |at| at % period);
                     next = (first + bench.send_residents(period, first, count)) % period;
+                }
+                Step::Each(count) => {
+                    let number = |n| u32::try_from(n * 13 % period).unwrap();
+                    let numbers: Vec<u32> = (0..count).map(number).collect();
+                    let posted = bench.tx.burst_resident_each(&numbers);
+                    bench.sent.extend(&numbers[..posted]);
                 }
                 Step::Take => bench.take(),
                 Step::Give(count, order) => {

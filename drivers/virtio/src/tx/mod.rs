@@ -44,6 +44,13 @@ pub(crate) trait TxEngine: Send {
     /// last; how many. `set` is the set's slots, for whole periods.
     fn put_residents(&mut self, set: &[ResidentSlot], first: usize, count: usize) -> usize;
 
+    /// Posts resident frames by number, one slot each; the caller saw that as many are free.
+    fn put_each(&mut self, set: &[ResidentSlot], numbers: &[u32]);
+
+    /// Prepares for frames in no order, where it can: slots that were set aside for whole
+    /// periods are free for all then.
+    fn mix(&mut self) {}
+
     /// Slots that are free for resident frames from `first` on.
     fn room_for_residents(&self, first: usize) -> usize;
 

@@ -307,6 +307,16 @@ impl<const ORDERED: bool> TxEngine for PackedTx<ORDERED> {
         count
     }
 
+    #[inline]
+    fn put_each(&mut self, set: &[ResidentSlot], numbers: &[u32]) {
+        let slots = numbers.iter().map(|&number| set[number as usize]);
+        self.write(
+            numbers.len(),
+            slots.map(|slot| (slot.iova.get(), slot.len as usize)),
+        );
+        self.lane.take_residents(numbers.len());
+    }
+
     fn residents(&self) -> usize {
         self.lane.residents()
     }

@@ -149,7 +149,7 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
         let (owned, residents) = self.engine.lane().flying_bytes();
         let residents = residents + self.engine.flying() - self.engine.lane().flying();
         let resident = self.set.as_ref().map_or(0, |set| set.last_bytes(residents));
-        self.bytes -= owned + resident;
+        self.bytes = self.bytes.saturating_sub(owned + resident);
         self.counts.abandoned += self.engine.restart() as u64;
         self.engine.lane_mut().free_residents();
         self.note();
@@ -374,6 +374,37 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
         loaded.next = (first + posted) % period;
         self.hand_over(posted, bytes);
         posted
+    }
+
+    fn burst_resident_each(&mut self, numbers: &[u32]) -> usize {
+        if numbers.is_empty() || !self.is_running() {
+            return 0;
+        }
+        if self.pending.is_some() && !self.take_up() {
+            return 0;
+        }
+        if self.engine.lane().free() < numbers.len() {
+            self.look(numbers.len());
+            self.engine.mix();
+        }
+        let loaded = self
+            .set
+            .as_mut()
+            .expect("a set is loaded before its frames are sent");
+        let count = numbers.len().min(self.engine.lane().free());
+        let numbers = &numbers[..count];
+        let Some(&last) = numbers.last() else {
+            return 0;
+        };
+        self.engine.put_each(loaded.set.slots(), numbers);
+        let bytes = numbers.iter().map(|&number| {
+            let number = number as usize;
+            loaded.sums[number + 1] - loaded.sums[number]
+        });
+        let bytes = bytes.sum();
+        loaded.next = (last as usize + 1) % loaded.period();
+        self.hand_over(count, bytes);
+        count
     }
 
     fn poll(&mut self) {

@@ -444,6 +444,33 @@ impl<const ORDERED: bool> TxEngine for SplitTx<ORDERED> {
         count
     }
 
+    #[inline]
+    fn put_each(&mut self, set: &[ResidentSlot], numbers: &[u32]) {
+        let slots = numbers.iter().map(|&number| set[number as usize]);
+        self.write(
+            numbers.len(),
+            slots.map(|slot| (slot.iova.get(), slot.len as usize)),
+        );
+        self.lane.take_residents(numbers.len());
+    }
+
+    fn mix(&mut self) {
+        if self.table.len == 0 || self.table.busy > 0 || !self.lane.is_empty() {
+            return;
+        }
+        let Table {
+            disorderly, proven, ..
+        } = self.table;
+        self.table = Table {
+            disorderly,
+            proven,
+            ..Table::default()
+        };
+        self.base = 0;
+        self.lane.resize(self.ring.slots());
+        (self.next, self.oldest) = (0, 0);
+    }
+
     fn residents(&self) -> usize {
         self.table.busy + self.lane.residents()
     }
