@@ -96,7 +96,11 @@ impl<T: DmaWord> Dma<T> {
         Self::new(Arc::clone(&self.memory), offset, range.end - range.start)
     }
 
-    /// The same bytes as other words, from byte `at` on.
+    /// The same bytes as other words, from byte `at` on: for parts that each have one width.
+    ///
+    /// Bytes that threads of this process access at the same time they access in one width:
+    /// atomics of different sizes that overlap are no atomics to each other. A ring's one owner
+    /// keeps that; the device has a mapping of its own.
     ///
     /// # Panics
     /// They do not lie inside these ones, or not on their boundary.

@@ -73,8 +73,11 @@ impl Frame {
         }
     }
 
-    /// A second handle in the place of this one, which must not be used or dropped any more.
-    pub(crate) fn reborn(&self) -> Self {
+    /// A second handle in the place of this one.
+    ///
+    /// # Safety
+    /// This one is not used or dropped any more.
+    pub(crate) unsafe fn reborn(&self) -> Self {
         Self {
             address: self.address,
             iova: self.iova,
@@ -225,7 +228,8 @@ impl Drop for Frame {
     /// Goes home to its pool.
     #[inline]
     fn drop(&mut self) {
-        pool::bring_home(self);
+        // SAFETY: it is being dropped, and so not used any more.
+        unsafe { pool::bring_home(self) };
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 /// An address that a device uses.
 ///
-/// Only this crate makes one, for memory that is mapped for DMA, so a ring's base register can
-/// not be given an address that leads elsewhere. (A model of a device reads addresses out of
+/// Drivers get theirs from this crate, for memory that is mapped for DMA, so that no other number
+/// ends up in a ring's base register by mistake. (A model of a device reads addresses out of
 /// rings and registers; it gets its own with [`Iova::from_device`].)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]

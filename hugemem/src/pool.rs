@@ -95,9 +95,9 @@ impl Pool {
         for offset in offsets {
             let first = offset + HEADROOM;
             let inner = memory.inner();
-            // SAFETY: `take` found `first` inside the region.
+            // SAFETY: `take_many` found `first` inside the region.
             let address = unsafe { inner.region().base().add(first) };
-            // SAFETY: `take` gave the bytes from `offset` on to this call alone; the table keeps
+            // SAFETY: `take_many` gave the bytes from `offset` on to this call alone; the table keeps
             // the pool, and so the region, until the frame is home.
             let frame = unsafe { Frame::new(address, inner.iova(first), held, id) };
             assert!(
@@ -196,16 +196,15 @@ impl Pool {
 
 impl Shared {
     fn keep(&self, frame: Frame) {
-        let reborn = frame.reborn();
+        // SAFETY: the line after it forgets this handle.
+        let reborn = unsafe { frame.reborn() };
         mem::forget(frame);
         if let Err(frame) = self.home.push(reborn) {
             mem::forget(frame);
             unreachable!("a pool never holds more frames than it has");
         }
     }
-}
 
-impl Shared {
     /// True once nobody can take a frame any more and none is out.
     fn is_over(&self) -> bool {
         self.handles.load(Ordering::Acquire) == 0 && self.home.len() == self.total
@@ -241,14 +240,19 @@ impl Drop for Pool {
 }
 
 /// Takes a dropped frame home. Slow, as the hot path gives frames back itself.
+///
+/// # Safety
+/// The frame is not used any more.
 #[cold]
-pub(crate) fn bring_home(frame: &mut Frame) {
+pub(crate) unsafe fn bring_home(frame: &mut Frame) {
     let id = usize::from(frame.pool());
     let table = POOL_TABLE.read().unwrap_or_else(PoisonError::into_inner);
     let Some(shared) = table.get(id).and_then(Option::as_ref) else {
         return;
     };
-    shared.keep(frame.reborn());
+    // SAFETY: the caller says that this handle is not used any more.
+    let reborn = unsafe { frame.reborn() };
+    shared.keep(reborn);
     // This may have been the frame that the pool waited for. Two threads may both think so, and
     // the number may even be another pool's by then, so the next lock asks again.
     let over = shared.is_over();

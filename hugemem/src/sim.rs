@@ -126,6 +126,9 @@ impl DmaSpace for SimSpace {
 }
 
 /// A device's way into memory: every address is checked against what is mapped now.
+///
+/// That a buffer is the device's while it is read or written is not checked: it is the driver's
+/// promise, as on hardware. One that breaks it makes a race of two plain accesses.
 #[derive(Debug)]
 pub struct Translator {
     space: Arc<SimSpace>,
@@ -143,8 +146,8 @@ impl Translator {
     pub fn read(&mut self, iova: Iova, out: &mut [u8]) -> Result<(), IommuFault> {
         let from = self.resolve(iova, out.len())?;
         // SAFETY: `resolve` found the whole range inside one mapping, which the entry keeps;
-        // `out` is memory of ours and no part of it. Who else writes there is the driver, and
-        // it does not while the buffer is the device's.
+        // `out` is borrowed for writing. Who else writes to the mapping is the driver, and it
+        // does not while the buffer is the device's.
         unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), out.as_mut_ptr(), out.len()) };
         Ok(())
     }
@@ -156,8 +159,9 @@ impl Translator {
     #[inline]
     pub fn write(&mut self, iova: Iova, content: &[u8]) -> Result<(), IommuFault> {
         let to = self.resolve(iova, content.len())?;
-        // SAFETY: as for `read`, in the other direction.
-        unsafe { std::ptr::copy_nonoverlapping(content.as_ptr(), to, content.len()) };
+        // SAFETY: as for `read`, in the other direction; `content` may be what `peek` gave of the
+        // same memory, so the two may overlap.
+        unsafe { std::ptr::copy(content.as_ptr(), to, content.len()) };
         Ok(())
     }
 
