@@ -274,9 +274,9 @@ pub struct MappedBar {
 }
 
 impl MappedBar {
-    /// The window that `map` maps.
+    /// The window that `map` maps: of a device, to read and write.
     #[must_use]
-    pub fn new(map: MmapRaw) -> Self {
+    pub(crate) fn new(map: MmapRaw) -> Self {
         Self { map: Arc::new(map) }
     }
 
@@ -285,14 +285,12 @@ impl MappedBar {
         let size = size_of::<T>();
         let offset = offset as usize;
         assert!(
-            offset.is_multiple_of(size),
-            "register {offset:#x} is not aligned"
-        );
-        assert!(
             offset + size <= self.map.len(),
             "register {offset:#x} is past the window"
         );
         let cell: *const RW<T> = self.map.as_mut_ptr().wrapping_add(offset).cast();
+        // The pointer, not the offset: a window may begin anywhere in a page.
+        assert!(cell.is_aligned(), "register {offset:#x} is not aligned");
         // SAFETY: the pointer is inside the mapping and aligned (asserted above), the mapping
         // lives as long as `self`, and `RW` is an `UnsafeCell`, so the shared reference does
         // not claim that the device leaves the value alone.
@@ -307,7 +305,8 @@ macro_rules! access {
         }
         fn $store(&self, offset: u32, value: $int) {
             let cell = self.cell::<$int>(offset);
-            // SAFETY: a write to a register of the device that this process owns; what the
+            // SAFETY: a write to a register of the device that this process owns, as whoever maps
+            // windows (`vfio`, the one caller of `MappedBar::new`) sees to; what the
             // write makes the device do is bounded by its DMA space.
             unsafe { cell.write(value.to_le()) }
         }
