@@ -17,6 +17,8 @@ const VERSION_1: u64 = 1 << 32;
 const PACKED: u64 = 1 << 34;
 const IN_ORDER: u64 = 1 << 35;
 const PROTOCOL: u64 = 1 << 30;
+/// The device's own, beside the protocol's: several pairs of queues.
+const DEVICE_MQ: u64 = 1 << 22;
 const MQ: u64 = 1;
 const REPLY_ACK: u64 = 1 << 3;
 const STATUS: u64 = 1 << 16;
@@ -41,7 +43,7 @@ enum Wrong {
 impl Default for Script {
     fn default() -> Self {
         Self {
-            features: VERSION_1 | PACKED | IN_ORDER | PROTOCOL,
+            features: VERSION_1 | PACKED | IN_ORDER | PROTOCOL | DEVICE_MQ,
             protocol: MQ | REPLY_ACK | STATUS,
             pairs: 2,
             wrong: None,
@@ -400,12 +402,18 @@ fn what_is_not_offered_is_said() {
 
 #[test]
 fn too_few_queues_are_counted() {
-    for (protocol, asked, offered) in [(MQ, 3, 2), (0, 2, 1)] {
+    let all = Script::default().features;
+    for (features, protocol, asked, offered) in [
+        (all, MQ, 3, 2),
+        (all, 0, 2, 1),
+        (all & !DEVICE_MQ, MQ, 2, 1),
+    ] {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("s");
         let peer = peer(
             &path,
             Script {
+                features,
                 protocol,
                 ..Script::default()
             },
@@ -464,8 +472,13 @@ fn every_queue_pair_is_set_up() {
     port.stop(queues).unwrap();
     drop(port);
     peer.thread.join().unwrap();
-    let kicked: Vec<u8> = peer
-        .seen
+    let seen: Vec<Seen> = peer.seen.iter().collect();
+    let taken = seen.iter().find(|seen| seen.code == 2).unwrap().number();
+    assert!(
+        taken & DEVICE_MQ != 0,
+        "DPDK forgets the second pair without it"
+    );
+    let kicked: Vec<u8> = seen
         .iter()
         .filter(|seen| seen.code == 12)
         .map(|seen| seen.ring())

@@ -105,7 +105,16 @@ impl Handshake {
             self.ask(Request::eventfd(code, "SET_VRING_CALL", *ring, call));
         }
         let protocol = self.features & Features::VHOST_PROTOCOL.bits();
-        let features = plan.features.bits() | protocol;
+        // Several pairs are the peer's business too: DPDK's back end forgets all pairs but the
+        // first where this is not taken. The command that switches them on is not: rings are
+        // enabled one by one below.
+        let several = plan.rings.len() > 2;
+        let pairs = if several {
+            self.features & Features::MQ.bits()
+        } else {
+            0
+        };
+        let features = plan.features.bits() | protocol | pairs;
         self.ask(Request::number(
             FrontendReq::SET_FEATURES,
             "SET_FEATURES",

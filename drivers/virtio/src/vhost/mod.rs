@@ -176,11 +176,15 @@ impl VhostUser {
     /// The pairs to use, if the peer has as many.
     fn check_pairs(&self, hello: Hello) -> Result<usize, OpenError> {
         let asked = self.options.device.pairs.unwrap_or(1);
-        if asked > hello.pairs {
+        let offered = match hello.features.contains(Features::MQ) {
+            true => hello.pairs,
+            false => 1,
+        };
+        if asked > offered {
             return Err(OpenError::TooFewQueues {
                 port: self.name.clone(),
                 asked,
-                offered: hello.pairs,
+                offered,
             });
         }
         Ok(asked)
