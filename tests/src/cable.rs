@@ -33,7 +33,7 @@ pub enum Flaw {
     Keeps,
     /// Sent bytes are counted without the FCS.
     Miscounts,
-    /// Frames that find no buffer are not counted.
+    /// Only every other frame that finds no buffer is counted.
     Forgets,
     /// Promiscuous or not, everything is received.
     AcceptsAll,
@@ -57,6 +57,7 @@ struct EndState {
     full: VecDeque<Frame>,
     counters: Counters,
     held_back: Option<Vec<u8>>,
+    forgets: bool,
 }
 
 struct Wire {
@@ -109,7 +110,8 @@ impl EndState {
             return;
         }
         let Some(mut buffer) = self.buffers.pop_front() else {
-            if flaw != Flaw::Forgets {
+            self.forgets = flaw == Flaw::Forgets && !self.forgets;
+            if !self.forgets {
                 self.counters.rx_missed += 1;
             }
             return;
@@ -141,6 +143,7 @@ pub fn cable(flaw: Flaw) -> [Box<dyn Port>; 2] {
             full: VecDeque::new(),
             counters: Counters::default(),
             held_back: None,
+            forgets: false,
         })
     };
     let wire = Arc::new(Wire {

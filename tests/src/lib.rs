@@ -4,9 +4,15 @@
 //! - [`liar`]: one that lies.
 //! - [`conformance`]: what every port must do, as named checks.
 //! - [`cable`]: two ports that are queues in memory, to try the checks on.
+//! - [`mutate`]: input that nobody meant, for fuzzing.
+//! - [`rgen`]: the command, as a user runs it.
+//! - [`sims`]: drivers on models, in every combination.
 #![forbid(unsafe_code)]
 
 pub mod cable;
 pub mod conformance;
 pub mod liar;
+pub mod mutate;
 pub mod peer;
+pub mod rgen;
+pub mod sims;

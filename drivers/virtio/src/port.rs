@@ -182,10 +182,15 @@ impl<T: Transport> Virtio<T> {
         if run.stage != Stage::Running || !run.plan.features.contains(needs) {
             return Ok(());
         }
-        match &mut run.control {
-            Some(control) => control.send(&self.info.name, command),
-            None => Ok(()),
+        let Some(control) = &mut run.control else {
+            return Ok(());
+        };
+        let answer = control.send(&self.info.name, command);
+        if answer.is_err() {
+            // A device that is gone answers nothing; then that is what is told.
+            self.transport.check()?;
         }
+        answer
     }
 
     /// Makes the control queue of a device that was just started, and tells it all that the

@@ -186,6 +186,8 @@ impl Setup {
             self.memory_mib
         ));
         add(&format!("--lcores 0@{core},1@{core} --"));
+        // Else it throws away whatever came before it began to count.
+        add("--no-flush-rx");
         add("-i --auto-start --disable-link-check --nb-cores=1");
         add(&format!(
             "--forward-mode={} --burst={burst}",

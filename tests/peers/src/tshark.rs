@@ -13,8 +13,11 @@ const JUDGED: &[&str] = &[
     "tcp.checksum.status",
     "icmp.checksum.status",
     "icmpv6.checksum.status",
-    "_ws.expert.message",
+    "_ws.expert.severity",
 ];
+/// From this severity on a remark is an objection: a warning (`PI_WARN`). Below it are "chat",
+/// such as that a segment opens a connection, and notes.
+const WARNING: u32 = 0x0060_0000;
 /// Checksums that tshark leaves unverified unless it is told to.
 const VERIFIED: &[&str] = &[
     "ip.check_checksum:TRUE",
@@ -94,9 +97,11 @@ fn seen(line: &str) -> Seen {
         .unwrap_or(0);
     let objections = JUDGED.iter().zip(fields).filter(|(name, value)| {
         // A checksum's status: 0 is bad, 4 illegal; 1 good, 2 unverified, 3 not present.
-        let is_status = name.ends_with(".status");
-        if is_status {
-            value.split(',').any(|v| v == "0" || v == "4")
+        let mut values = value.split(',');
+        if name.ends_with(".status") {
+            values.any(|v| v == "0" || v == "4")
+        } else if name.ends_with(".severity") {
+            values.any(|v| v.parse().is_ok_and(|severity: u32| severity >= WARNING))
         } else {
             !value.is_empty()
         }
@@ -117,13 +122,13 @@ mod test {
 
     #[test]
     fn a_line_of_a_bad_frame_names_what_is_bad() {
-        let good = seen("eth:ethertype:ip:udp:data|60||1|3||||");
+        let good = seen("eth:ethertype:ip:tcp:data|60||1||1|||2097152");
         assert_eq!((good.bytes, good.objections.len()), (60, 0));
-        let bad = seen("eth:ethertype:ip:udp|60|1|1,0|1||||cut short");
+        let bad = seen("eth:ethertype:ip:udp|60|1|1,0|1||||2097152,8388608");
         let expected = [
             "_ws.malformed: 1",
             "ip.checksum.status: 1,0",
-            "_ws.expert.message: cut short",
+            "_ws.expert.severity: 2097152,8388608",
         ];
         assert_eq!(bad.objections, expected);
     }

@@ -13,6 +13,9 @@ use port::{
 /// How long frames may take to move on by even one.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
+/// For how long nothing must have moved before nothing more is expected.
+const STILL: Duration = Duration::from_millis(30);
+
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -79,6 +82,23 @@ pub struct End {
 const SEND_ROOM: usize = 9728;
 
 impl End {
+    /// Starts a port that is no end of a [`Line`], in memory of its own, and arms its receive
+    /// rings.
+    ///
+    /// # Errors
+    /// The port does not start, or memory is short.
+    pub fn alone(port: Box<dyn Port>, config: &Config) -> Result<Self, Failure> {
+        let memory = Memory::new(&MemoryRequest {
+            bytes: memory_bytes(port.as_ref(), config),
+            pages: Pages::HugeOrBase,
+            node: None,
+            spaces: vec![port.space()],
+        })?;
+        let mut end = Self::start(port, config, &memory)?;
+        end.arm();
+        Ok(end)
+    }
+
     fn start(mut port: Box<dyn Port>, config: &Config, memory: &Memory) -> Result<Self, Failure> {
         let (slots_to_send, slots_to_arm) = slots(port.as_ref(), config);
         let room = SEND_ROOM.min(port.caps().max_frame.max(1518) + 128);
@@ -367,7 +387,6 @@ impl Line {
     /// # Errors
     /// A port fails.
     pub fn settle(&mut self, at: usize) -> Result<usize, Failure> {
-        const STILL: Duration = Duration::from_millis(30);
         let mut dropped = 0;
         let mut last = Instant::now();
         while last.elapsed() < STILL {
@@ -380,6 +399,23 @@ impl Line {
             self.serve()?;
         }
         Ok(dropped)
+    }
+
+    /// Waits until nothing of end `at` has changed for a moment: for a ring that is not armed.
+    ///
+    /// # Errors
+    /// A port fails.
+    pub fn settle_unarmed(&mut self, at: usize) -> Result<(), Failure> {
+        let mut counters = self.ends[at].port.counters()?;
+        let mut last = Instant::now();
+        while last.elapsed() < STILL {
+            let now = self.ends[at].port.counters()?;
+            if now != counters {
+                (counters, last) = (now, Instant::now());
+            }
+            self.serve()?;
+        }
+        Ok(())
     }
 
     /// Both control threads' turn.

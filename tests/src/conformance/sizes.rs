@@ -74,12 +74,20 @@ fn a_large_frame_is_scattered(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Fail
             .enumerate()
             .map(|(number, len)| frame(macs[1 - from], macs[from], len, number as u64))
             .collect();
-        let received = line.transfer(from, &frames, frames.len())?;
-        same(&frames, &received)?;
-        let most = received.iter().map(|frame| frame.buffers).max();
+        // In portions that the receiving ring holds for sure, as nothing slows the sender down.
+        let slots = line.ends[1 - from].port.caps().rx_slots.default;
+        let mut most = 0;
+        for portion in frames.chunks((slots / 8).max(1)) {
+            let received = line.transfer(from, portion, portion.len())?;
+            same(portion, &received)?;
+            most = received
+                .iter()
+                .map(|frame| frame.buffers)
+                .fold(most, usize::max);
+        }
         require!(
-            most >= Some(3),
-            "1514 bytes in buffers of 512 came in at most {most:?}"
+            most >= 3,
+            "1514 bytes in buffers of 512 came in at most {most}"
         );
     }
     line.stop()?;

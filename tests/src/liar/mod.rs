@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 
+use crate::mutate::Mutator;
 use crate::peer::feature;
 use message::{Message, request};
 use ring::Ring;
@@ -61,6 +62,11 @@ pub enum Answer {
     WrongSize,
     /// Two answers for one request.
     Twice,
+    /// The right answer with a few bytes changed, missing or too many.
+    Mutated {
+        /// What decides which.
+        seed: u64,
+    },
 }
 
 /// What is done to a ring.
@@ -433,6 +439,11 @@ impl<'a> Session<'a> {
                 message::raw(to.request, REPLY, size + 8, &longer)
             }
             Answer::Twice => message::reply(to.request, payload).repeat(2),
+            Answer::Mutated { seed } => {
+                let mut bytes = message::reply(to.request, payload);
+                Mutator::new(seed).bytes(&mut bytes);
+                bytes
+            }
         };
         self.send(&bytes);
         Ok(Next::On)

@@ -34,6 +34,8 @@ use device::Device;
 pub mod feature {
     /// A frame may be received into several buffers.
     pub const MRG_RXBUF: u64 = 1 << 15;
+    /// Several pairs of queues.
+    pub const MQ: u64 = 1 << 22;
     /// Tables of descriptors outside the ring.
     pub const INDIRECT: u64 = 1 << 28;
     /// Notifications by index.
@@ -94,6 +96,7 @@ impl Default for Setup {
             features: feature::VERSION_1
                 | feature::PROTOCOL
                 | feature::MRG_RXBUF
+                | feature::MQ
                 | feature::INDIRECT
                 | feature::IN_ORDER,
             protocol: MQ | REPLY_ACK,

@@ -70,7 +70,11 @@ impl VirtioNet {
     /// The status register is written.
     pub(super) fn write_status(&mut self, value: u8, legacy: bool) {
         if value == 0 {
-            let shown = self.negotiation.status;
+            // A reset that goes on shows what was there before it.
+            let shown = match self.negotiation.resetting {
+                Some((shown, _)) => shown,
+                None => self.negotiation.status,
+            };
             self.reset_device();
             // A legacy reset is over when the write is (§4.1.4.3.2 asks modern drivers to wait).
             let reads = if legacy { 0 } else { self.options.reset_reads };

@@ -108,7 +108,15 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
                 break;
             };
             let frame = &mut out.frames.as_mut_slice()[at];
-            out.meta[at] = self.open(frame, len)?;
+            match self.open(frame, len) {
+                Ok(meta) => out.meta[at] = meta,
+                Err(lie) => {
+                    // The frame is in the burst already: nobody shall take it for a good one.
+                    frame.set_len(0);
+                    out.meta[at].flags = RxFlags::ERROR;
+                    return Err(lie);
+                }
+            }
             at += 1;
         }
         Ok(at - before)
