@@ -81,6 +81,7 @@ fn the_whole_grammar_is_understood() {
     };
     assert_eq!(odd[2].mode, bursts);
     assert!(odd[2].frames.variants()[0].program.size.is_some());
+    assert_eq!(odd[2].frames.mean_size(), 96.0, "64 to 128, with FCS");
 }
 
 #[test]

@@ -282,6 +282,26 @@ fn the_same_seed_gives_the_same_frames() {
 }
 
 #[test]
+fn shown_frames_are_as_far_apart_as_their_rate_says() {
+    let words = [
+        "show", "latency", "-m", "1mpps", "--count", "2002", "--json",
+    ];
+    let shown = run(&words).document();
+    let frames = shown["frames"].as_array().unwrap();
+    let of = |stream: &str| -> Vec<u64> {
+        let ours = frames.iter().filter(|frame| frame["stream"] == stream);
+        ours.map(|frame| frame["at_ns"].as_u64().unwrap()).collect()
+    };
+    let data: Vec<u64> = (0..2000).map(|n| n * 1000).collect();
+    assert_eq!(of("udp"), data);
+    assert_eq!(
+        of("latency.12"),
+        [0, 1_000_000],
+        "its own rate, whatever -m says"
+    );
+}
+
+#[test]
 fn one_core_is_slower_and_said_aloud_and_the_accounting_is_exact() {
     // The child inherits what this thread may run on.
     hw::cpu::pin(hw::cpu::allowed().unwrap()[0]).unwrap();
