@@ -86,7 +86,7 @@ impl Preview {
 impl Source {
     /// When the next frame is due; none if there is no more.
     fn due_ns(&self) -> Option<u64> {
-        let at = |frames: u64| frames as f64 / self.pps * 1e9;
+        let at = |frames: u64| frames as f64 * 1e9 / self.pps;
         let after = match self.mode {
             Mode::Continuous => at(self.made),
             Mode::Burst { frames } if self.made < frames => at(self.made),
@@ -108,7 +108,7 @@ impl Source {
             clippy::cast_sign_loss,
             reason = "not negative; centuries of nanoseconds saturate"
         )]
-        let after = after as u64;
+        let after = after.round() as u64;
         Some(self.delay_ns.saturating_add(after))
     }
 }
