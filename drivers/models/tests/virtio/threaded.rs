@@ -7,7 +7,6 @@ use models::consumer::{RxProducer, TxConsumer};
 use models::virtio::{VirtioNet, VirtioOptions};
 use models::{Fault, RingRole, Sim, SimOptions, WireOptions};
 
-use crate::driver::ring::Part;
 use crate::driver::{BASE, Driver, IN_ORDER, MRG, PACKED, Wish, frame, rig};
 
 fn options() -> VirtioOptions {
@@ -149,109 +148,5 @@ fn consumers_complete_what_was_posted_lap_after_lap() {
             assert_eq!(producer.fill(100), 8, "what is armed and no more");
             assert_eq!(sim.objections(), [""; 0]);
         }
-    }
-}
-
-/// A sender of resident frames and a receiver, as cheap as the scripted driver can be.
-struct Pump {
-    a: Driver,
-    b: Driver,
-    next: usize,
-}
-
-impl Pump {
-    const SLOTS: usize = 512;
-
-    fn open(sim: &Sim, features: u64) -> Self {
-        let wish = Wish {
-            features: BASE | MRG | features,
-            size: 512,
-            ..Wish::default()
-        };
-        let a = Driver::open(sim.function(0), wish.clone());
-        let mut b = Driver::open(sim.function(1), wish);
-        b.arm();
-        for n in 0..Self::SLOTS {
-            let bytes = [vec![0; 12], frame(n as u64, 60)].concat();
-            a.tx[0].buffers.write(n, 0, &bytes);
-        }
-        Self { a, b, next: 0 }
-    }
-
-    /// Posts up to `count` frames, takes completions and what came in; how much that was.
-    fn turn(&mut self, count: u16) -> usize {
-        let queue = &mut self.a.tx[0];
-        queue.ring.reap();
-        for _ in 0..count.min(queue.ring.free()) {
-            let iova = queue.buffers.iova(self.next);
-            queue.ring.post(&[Part::read(iova, 72)], self.next);
-            self.next = (self.next + 1) % Self::SLOTS;
-        }
-        let queue = &mut self.b.rx[0];
-        let received = queue.ring.reap().len();
-        while queue.ring.free() > 0 {
-            let n = queue.next;
-            let part = Part::write(queue.buffers.iova(n), 1600);
-            queue.ring.post(&[part], n);
-            queue.next = (n + 1) % Self::SLOTS;
-        }
-        received
-    }
-}
-
-const RATES: [(&str, u64); 4] = [
-    ("split", 0),
-    ("split, in order", IN_ORDER),
-    ("packed", PACKED),
-    ("packed, in order", PACKED | IN_ORDER),
-];
-
-/// `cargo test -p models --release -- --ignored --nocapture`
-#[test]
-#[ignore = "prints what a pair with a thread moves; wants two idle cores"]
-fn the_rate_of_a_pair_with_a_thread() {
-    for (name, features) in RATES {
-        let sim = Sim::pair(
-            VirtioNet::boxed("a", &options()),
-            VirtioNet::boxed("b", &options()),
-            WireOptions::default(),
-        );
-        let mut pump = Pump::open(&sim, features);
-        let start = Instant::now();
-        let mut received = 0;
-        while start.elapsed() < Duration::from_secs(2) {
-            received += (0..32).map(|_| pump.turn(32)).sum::<usize>();
-        }
-        let mpps = received as f64 / start.elapsed().as_secs_f64() / 1e6;
-        println!("{name}: {mpps:.2} Mpps, {:?}", sim.counters(1));
-        assert_eq!(sim.objections(), [""; 0]);
-    }
-}
-
-/// As above; time on the core, so that a busy machine does not matter much.
-#[test]
-#[ignore = "prints what a frame costs the model, step by step in one thread"]
-fn the_cost_of_a_frame_in_the_model() {
-    for (name, features) in RATES {
-        let sim = Sim::stepped(
-            VirtioNet::boxed("a", &options()),
-            VirtioNet::boxed("b", &options()),
-            WireOptions::default(),
-        );
-        let mut pump = Pump::open(&sim, features);
-        let clock = hw::cpu::CpuTime::of_this_thread();
-        let mut spent = Duration::ZERO;
-        for _ in 0..20_000 {
-            pump.turn(256);
-            let before = clock.read().unwrap();
-            sim.step();
-            spent += clock.read().unwrap() - before;
-        }
-        let frames = sim.counters(1).rx_frames;
-        println!(
-            "{name}: {:.1} ns a frame",
-            spent.as_nanos() as f64 / frames as f64
-        );
-        assert_eq!(sim.objections(), [""; 0]);
     }
 }
