@@ -284,6 +284,9 @@ fn a_profile_in_toml_is_shown_or_refused_with_the_place() {
     );
 }
 
+/// How long `meet` may take, a busy machine's delays included.
+const BOUND: Duration = Duration::from_secs(10);
+
 /// One port against one liar, for a moment: it may fail, in its own words, but not hang, panic or
 /// keep a frame.
 fn meet(path: &Path, plan: &Plan, seed: u64) {
@@ -324,10 +327,7 @@ fn meet(path: &Path, plan: &Plan, seed: u64) {
         assert!(home.is_ok(), "seed {seed}: {home:?}");
     }
     let took = started.elapsed();
-    assert!(
-        took < Duration::from_secs(5),
-        "seed {seed}: {took:?}, {plan:?}"
-    );
+    assert!(took < BOUND, "seed {seed}: {took:?}, {plan:?}");
 }
 
 #[test]

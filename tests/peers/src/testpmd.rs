@@ -399,7 +399,13 @@ impl Testpmd {
     /// When it does not obey; it is killed then.
     pub fn stop(mut self) -> Result<Counters, PeerError> {
         let counters = self.pause()?;
+        let from = self.output.count();
         self.tell("quit")?;
+        if !self.output.has("Bye...", from, OBEY) {
+            return Err(self.silent("Bye...", OBEY));
+        }
+        // After its last word it only tears its memory down, and on a busy machine may take its
+        // time; dropping it makes an end.
         let asked = Instant::now();
         while asked.elapsed() < OBEY {
             if let Some(status) = self.child.try_wait()? {
@@ -413,7 +419,7 @@ impl Testpmd {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        Err(self.silent("Bye...", OBEY))
+        Ok(counters)
     }
 
     /// Kills it as a crash would: no goodbye on the socket, which stays behind.
