@@ -484,6 +484,17 @@ fn programs_that_make_no_sense_are_refused_in_words() {
         FieldError::Init { near: 2, .. }
     ));
     assert!(matches!(one(from(30), vec![]), FieldError::Init { .. }));
+    let drawn = |limit| Values::RepeatableRandom {
+        min: 0,
+        max: 9,
+        limit,
+        seed: None,
+    };
+    assert!(matches!(one(drawn(0), vec![]), FieldError::Nothing { .. }));
+    assert!(matches!(
+        one(drawn(u32::MAX), vec![]),
+        FieldError::TooMany { .. }
+    ));
     assert!(matches!(
         one(Values::RandomOf(vec![]), vec![]),
         FieldError::Nothing { .. }

@@ -8,6 +8,9 @@ use crate::similar::similar;
 /// Most frames that are computed in advance, as in TRex.
 const MOST_CACHED: u32 = 10_000;
 
+/// Most random values that are drawn to be repeated: 8 MiB of them.
+const MOST_DRAWN: u32 = 1 << 20;
+
 pub(super) fn check_vars(program: &Program) -> Result<(), FieldError> {
     for (index, var) in program.vars.iter().enumerate() {
         if program.vars[..index]
@@ -75,6 +78,14 @@ fn check_var(var: &Var) -> Result<(), FieldError> {
         }
         Values::List { step: 0, .. } => return nothing("a step"),
         Values::RepeatableRandom { limit: 0, .. } => return nothing("a limit"),
+        Values::RepeatableRandom { limit, .. } if *limit > MOST_DRAWN => {
+            let (var, count) = (name(), u64::from(*limit));
+            return Err(FieldError::TooMany {
+                var,
+                count,
+                most: MOST_DRAWN.into(),
+            });
+        }
         _ => {}
     }
     let (min, max) = var.values.range();

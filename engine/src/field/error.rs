@@ -54,6 +54,16 @@ pub enum FieldError {
         /// What is 0 or empty.
         what: &'static str,
     },
+    /// More values than are kept.
+    #[error("{var}: {count} values to repeat: at most {most} are possible")]
+    TooMany {
+        /// The variable.
+        var: String,
+        /// How many.
+        count: u64,
+        /// The most.
+        most: u64,
+    },
     /// The first value is not one of those that follow.
     #[error("{var}: it cannot start with {init}: {near} is a whole number of steps from the end")]
     Init {
