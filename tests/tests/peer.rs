@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use peers::{Forward, Rings, Testpmd, lab_or_skip};
 use rig::liar::{Liar, Lie, Plan};
-use rig::peer::{Peer, Role, Setup, feature};
+use rig::peer::{Peer, Setup, feature};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -31,36 +31,6 @@ fn the_peer_counts_what_testpmd_sends_with_every_choice_of_features() {
         assert_eq!(counts.taken_bytes, sent.tx_bytes);
         assert_eq!(peer.objections(), [""; 0]);
     }
-}
-
-#[test]
-fn what_the_peer_gives_testpmd_receives() {
-    let Some(lab) = lab_or_skip("what_the_peer_gives_testpmd_receives") else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("peer.sock");
-    let frames: Vec<Vec<u8>> = [60_u8, 61, 200]
-        .iter()
-        .map(|&len| (0..len).collect())
-        .collect();
-    let setup = Setup {
-        role: Role::Source {
-            frames: frames.into(),
-            total: 5000,
-        },
-        ..Setup::default()
-    };
-    let peer = Peer::start(&path, &setup).unwrap();
-    let driver = peers::Setup::driver(Forward::RxOnly);
-    let mut receiver = Testpmd::virtio_user(&lab, &path, &driver).unwrap();
-    let received = receiver.received(5000, LONG).unwrap();
-    let given = peer.wait(LONG, |counts| counts.given == 5000);
-    assert_eq!(
-        (received.rx_frames, received.rx_bytes),
-        (5000, given.given_bytes)
-    );
-    assert_eq!(peer.objections(), [""; 0]);
 }
 
 #[test]
