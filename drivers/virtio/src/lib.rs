@@ -8,7 +8,7 @@
 //!
 //! How the device is found, told where its queues are, and reset, is the *transport*'s business:
 //! registers behind PCI ([`pci`]), or messages on a Unix socket ([`vhost`]). The port
-//! ([`port`](crate::port)) is the same over each. Queues run by themselves once started; what
+//! ([`port`]) is the same over each. Queues run by themselves once started; what
 //! they share with the port is a word that says whether to run ([`shared`]).
 //!
 //! What makes it fast is what it does not write. Driver and device sit on two cores, and every
