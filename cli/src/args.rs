@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -60,7 +60,13 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// How long to send.
-    #[arg(short, long, default_value = "10s", value_name = "TIME")]
+    #[arg(
+        short,
+        long,
+        default_value = "10s",
+        value_name = "TIME",
+        allow_hyphen_values = true
+    )]
     pub(crate) duration: String,
 }
 
@@ -78,14 +84,26 @@ pub(crate) struct Machine {
     pub(crate) no_huge: bool,
     /// Stop after this time: 10s, 500ms, 3m, 1h; `forever` runs until Ctrl-C. Left out: 10s, or
     /// forever for fwd.
-    #[arg(short, long, value_name = "TIME")]
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) duration: Option<String>,
-    /// Also write the JSON result to this file.
+    /// Also write the JSON result to this file; - prints it instead of the tables.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Print a line of JSON every second, then the result as one line.
     #[arg(long)]
     pub(crate) json_stream: bool,
+}
+
+impl Machine {
+    /// Whether `-o -` asks for the JSON result on stdout.
+    pub(crate) fn output_to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(Path::new("-"))
+    }
+
+    /// The file of `-o`, if there is one.
+    pub(crate) fn output_file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|_| !self.output_to_stdout())
+    }
 }
 
 /// `rgen run`
@@ -107,6 +125,7 @@ pub(crate) struct Run {
         long,
         visible_short_alias = 'r',
         visible_alias = "rate",
+        allow_hyphen_values = true,
         default_value = "1",
         value_name = "RATE",
         verbatim_doc_comment
@@ -129,10 +148,20 @@ pub(crate) struct Run {
     pub(crate) seed: Option<u64>,
     /// A core that fell behind its schedule makes up for as much; what is older counts as
     /// shortfall.
-    #[arg(long, value_name = "TIME", default_value = "20ms")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "20ms",
+        allow_hyphen_values = true
+    )]
     pub(crate) catch_up: String,
     /// How long to wait, after the last frame, for frames still on their way.
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "200ms",
+        allow_hyphen_values = true
+    )]
     pub(crate) drain: String,
 }
 
@@ -162,6 +191,7 @@ pub(crate) struct Show {
         long,
         visible_short_alias = 'r',
         visible_alias = "rate",
+        allow_hyphen_values = true,
         default_value = "1",
         value_name = "RATE"
     )]

@@ -20,6 +20,8 @@ pub(crate) struct Driven {
     pub(crate) finished: Finished,
     /// Somebody stopped it.
     pub(crate) interrupted: bool,
+    /// Whoever read its figures (`--json-stream`) went away, which ended it.
+    pub(crate) reader_left: bool,
 }
 
 /// Services `run` and shows its figures until its workers are done; stops it on Ctrl-C.
@@ -31,7 +33,7 @@ pub(crate) fn drive(
 ) -> Result<Driven, Error> {
     let mut interrupted = false;
     let mut next = Instant::now() + INTERVAL;
-    let mut written = Ok(());
+    let mut written = Ok(true);
     while !run.finished() {
         for event in run.service() {
             progress.event(&event);
@@ -45,7 +47,7 @@ pub(crate) fn drive(
         if Instant::now() >= next {
             next += INTERVAL;
             let shown = progress.show(&run.snapshot(), link_bps);
-            if written.is_ok() && shown.is_err() {
+            if matches!(written, Ok(true)) && !matches!(shown, Ok(true)) {
                 written = shown;
                 run.stop();
             }
@@ -55,9 +57,10 @@ pub(crate) fn drive(
     let finished = run.join();
     progress.end();
     // Ctrl-C between the last turn and the end changed nothing about the result.
-    written?;
+    let reader_left = !written?;
     Ok(Driven {
         finished,
         interrupted,
+        reader_left,
     })
 }

@@ -140,6 +140,14 @@ pub(crate) enum Error {
         /// What to do about it.
         cure: Option<String>,
     },
+    /// A result that was printed, and that the file of `-o` did not take.
+    #[error("cannot write {}: {source}", file.display())]
+    Unsaved {
+        /// The file.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The result cannot be written.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
@@ -160,7 +168,7 @@ impl Error {
             Self::Quantity { .. } => "quantity",
             Self::Usage { .. } | Self::CommandLine(_) => "usage",
             Self::Open { code, .. } | Self::Port { code, .. } | Self::NotReady { code, .. } => code,
-            Self::Output(_) => "output",
+            Self::Output(_) | Self::Unsaved { .. } => "output",
             Self::Unexpected(_) => "unexpected",
         }
     }
@@ -194,6 +202,9 @@ impl Error {
             Self::File { .. } => {
                 Some("give a path where you may write, or - for stdout".to_owned())
             }
+            Self::Unsaved { .. } => {
+                Some("the result is what was printed; --json > FILE".to_owned())
+            }
             Self::Unexpected(_) => Some("this is a fault of rgen: please report it".to_owned()),
             Self::Profile(_) | Self::Output(_) => None,
         }
@@ -213,7 +224,7 @@ impl Error {
             Self::Open { exit, .. } => *exit,
             Self::Port { .. } => Exit::PortFailed,
             Self::NotReady { .. } => Exit::NotReady,
-            Self::Output(_) | Self::Unexpected(_) => Exit::Unexpected,
+            Self::Output(_) | Self::Unsaved { .. } | Self::Unexpected(_) => Exit::Unexpected,
         }
     }
 

@@ -36,6 +36,13 @@ fn main() -> ExitCode {
 
 /// Does what the command line says.
 fn run() -> Exit {
+    if let Some(error) = control_character() {
+        output::say(&error.for_people());
+        if std::env::args_os().any(|word| word == "--json") {
+            let _ = output::document(&error.document());
+        }
+        return error.exit();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return report_usage(&error),
@@ -53,6 +60,20 @@ fn run() -> Exit {
             error.exit()
         }
     }
+}
+
+/// A word of the command line that would play with the terminal as soon as a message names it.
+fn control_character() -> Option<Error> {
+    let words = std::env::args_os().skip(1);
+    let mut words = words.map(|word| word.to_string_lossy().into_owned());
+    let word = words.find(|word| word.contains(char::is_control))?;
+    Some(Error::Usage {
+        found: format!(
+            "`{}`: there is a control character in it",
+            word.escape_debug()
+        ),
+        cure: "write it without".to_owned(),
+    })
 }
 
 /// Help and version go to stdout and are no error; the rest is clap's own error.

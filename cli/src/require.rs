@@ -125,10 +125,12 @@ pub(crate) struct Measured {
     pub(crate) sent: u64,
     /// Frames lost, where that can be known.
     pub(crate) lost: Option<u64>,
-    /// Frames received more than once.
-    pub(crate) duplicated: u64,
-    /// Frames received after a later one.
-    pub(crate) reordered: u64,
+    /// Frames received beyond those sent.
+    pub(crate) surplus: u64,
+    /// Frames received more than once, if a stream is measured.
+    pub(crate) duplicated: Option<u64>,
+    /// Frames received after a later one, if a stream is measured.
+    pub(crate) reordered: Option<u64>,
     /// Frames not sent in time.
     pub(crate) shortfall: u64,
     /// Frames a second sent, of all ports.
@@ -218,12 +220,9 @@ impl Criterion {
 
     /// What was found instead, if the criterion is not met.
     pub(crate) fn violation(&self, measured: &Measured) -> Option<String> {
-        let Some((value, whole)) = self.value(measured) else {
-            let what = match self.metric {
-                Metric::Loss => "what was lost cannot be known: no stream is measured",
-                _ => "no stream measures latency",
-            };
-            return Some(format!("{}: {what}", self.text));
+        let (value, whole) = match self.value(measured) {
+            Ok(value) => value,
+            Err(why) => return Some(format!("{}: {why}", self.text)),
         };
         let (value, limit, unit) = match self.limit {
             Limit::Absolute(limit) => (value, limit, ""),
@@ -241,17 +240,35 @@ impl Criterion {
         Some(format!("{}: it is {found}", self.text))
     }
 
-    /// The value, and what 100 % of it would be.
-    fn value(&self, measured: &Measured) -> Option<(f64, f64)> {
+    /// The value, and what 100 % of it would be; why there is none otherwise.
+    fn value(&self, measured: &Measured) -> Result<(f64, f64), &'static str> {
         let (sent, asked) = (measured.sent as f64, measured.asked as f64);
-        Some(match self.metric {
-            Metric::Loss => (measured.lost? as f64, sent),
-            Metric::Duplicated => (measured.duplicated as f64, sent),
-            Metric::Reordered => (measured.reordered as f64, sent),
+        // Nothing that was not sent arrived as it should.
+        let of_sent = |frames: Option<u64>| match frames {
+            _ if measured.sent == 0 => Err("nothing was sent"),
+            Some(frames) => Ok((frames as f64, sent)),
+            None => Err("cannot be known: no stream is measured"),
+        };
+        Ok(match self.metric {
+            Metric::Loss if measured.lost.is_none() && measured.surplus > 0 => {
+                return Err(
+                    "cannot be known: more was received than sent, and not all streams \
+                            are measured",
+                );
+            }
+            Metric::Loss => of_sent(measured.lost)?,
+            Metric::Duplicated => of_sent(measured.duplicated)?,
+            Metric::Reordered => of_sent(measured.reordered)?,
             Metric::Shortfall => (measured.shortfall as f64, asked),
             Metric::TxPps => (measured.tx_pps, 0.0),
             Metric::RxPps => (measured.rx_pps, 0.0),
-            Metric::Latency(statistic) => (statistic.of(measured.latency.as_ref()?), 0.0),
+            Metric::Latency(statistic) => {
+                let latency = measured.latency.as_ref();
+                (
+                    statistic.of(latency.ok_or("no stream measures latency")?),
+                    0.0,
+                )
+            }
         })
     }
 }
@@ -319,6 +336,7 @@ mod test {
             asked: 2000,
             sent: 1000,
             lost: Some(2),
+            duplicated: Some(0),
             rx_pps: 1e6,
             latency: Some(latency),
             ..Measured::default()
@@ -355,6 +373,31 @@ mod test {
         assert!(criterion.violation(&Measured::default()).is_some());
         let criterion = Criterion::parse("loss=0").unwrap();
         assert!(criterion.violation(&Measured::default()).is_some());
+    }
+
+    #[test]
+    fn what_no_stream_measures_is_not_met() {
+        let sent = Measured {
+            sent: 10,
+            ..Measured::default()
+        };
+        let found = |text: &str, measured: &Measured| {
+            Criterion::parse(text).unwrap().violation(measured).unwrap()
+        };
+        for metric in ["loss", "duplicated", "reordered"] {
+            let text = format!("{metric}=0");
+            let why = "cannot be known: no stream is measured";
+            assert_eq!(found(&text, &sent), format!("{text}: {why}"));
+            let silent = Measured {
+                lost: Some(0),
+                duplicated: Some(0),
+                reordered: Some(0),
+                ..Measured::default()
+            };
+            assert_eq!(found(&text, &silent), format!("{text}: nothing was sent"));
+        }
+        let crowded = Measured { surplus: 1, ..sent };
+        assert!(found("loss=0", &crowded).contains("more was received than sent"));
     }
 
     #[test]

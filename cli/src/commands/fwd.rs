@@ -7,17 +7,20 @@ use engine::profile;
 use engine::run::{self, Finished, ForwardMode, ForwardPlan, ForwardPort, PortPlan, Run, RunPlan};
 
 use super::Manner;
-use super::run::{document, print, save};
+use super::run::{document, print};
 use crate::args::{Fwd, Mode};
 use crate::drive::{Driven, drive};
 use crate::error::{Error, Exit};
 use crate::output::progress::Progress;
 use crate::output::result::Config;
+use crate::output::saved::Saved;
 use crate::output::schema::Schema;
 use crate::session::{Session, nanoseconds, not_started};
 
 /// Forwards until the time is over or Ctrl-C comes; without a time, Ctrl-C is its proper end.
 pub(super) fn run(args: &Fwd, manner: Manner) -> Result<Exit, Error> {
+    let manner = manner.for_output(&args.machine);
+    let saved = Saved::open(args.machine.output_file())?;
     let mut session = Session::open(&args.machine, &args.machine.ports, "forever")?;
     let config = config(args, &session);
     let progress = Progress::new(manner, args.machine.json_stream);
@@ -33,6 +36,7 @@ pub(super) fn run(args: &Fwd, manner: Manner) -> Result<Exit, Error> {
     let Driven {
         finished,
         interrupted,
+        reader_left: _,
     } = drive(running, &progress, &session.interrupt, &session.link_bps)?;
     let is_early = interrupted && session.duration.is_some();
     let Finished { outcome, mut ports } = finished;
@@ -48,11 +52,8 @@ pub(super) fn run(args: &Fwd, manner: Manner) -> Result<Exit, Error> {
         Exit::Done
     };
     document.exit_code = exit as u8;
-    if let Some(file) = &args.machine.output {
-        save(file, &document)?;
-    }
     print(&document, manner, args.machine.json_stream)?;
-    Ok(exit)
+    saved.save(&document, exit)
 }
 
 /// The engine's mode; none for the one that only sends.

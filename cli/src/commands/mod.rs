@@ -10,7 +10,7 @@ mod run;
 mod show;
 
 use self::bind::Way;
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Machine};
 use crate::error::{Error, Exit};
 
 /// How to talk, for every command.
@@ -22,6 +22,16 @@ pub(crate) struct Manner {
     pub(crate) quiet: bool,
     /// More of everything.
     pub(crate) verbose: bool,
+}
+
+impl Manner {
+    /// The same, with the JSON result on stdout where `-o -` asks for it.
+    fn for_output(self, machine: &Machine) -> Self {
+        Self {
+            json: self.json || machine.output_to_stdout(),
+            ..self
+        }
+    }
 }
 
 /// Does what the command line says.

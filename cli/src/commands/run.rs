@@ -1,6 +1,5 @@
 //! `rgen run`: send a profile's streams, receive, count.
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
 use engine::frame::Macs;
@@ -13,11 +12,12 @@ use super::Manner;
 use crate::args::Run;
 use crate::drive::{Driven, drive};
 use crate::error::{Error, Exit, with_causes};
+use crate::output::balance::Balance;
 use crate::output::progress::Progress;
 use crate::output::result::{
-    Config, EventRow, Failure, PortRow, Requirement, RunDocument, StreamPlan, StreamRow,
-    bottleneck, lost,
+    Config, EventRow, Failure, PortRow, Requirement, RunDocument, StreamPlan, StreamRow, bottleneck,
 };
+use crate::output::saved::Saved;
 use crate::output::schema::Schema;
 use crate::output::{self, summary};
 use crate::profile::Profile;
@@ -91,12 +91,11 @@ fn mac(text: &str) -> Result<Mac, Error> {
 
 /// Sends, receives, counts, and prints what became of it.
 pub(super) fn run(args: &Run, manner: Manner) -> Result<Exit, Error> {
+    let manner = manner.for_output(&args.machine);
+    let saved = Saved::open(args.machine.output_file())?;
     let (document, exit) = measure_only(args, manner)?;
-    if let Some(file) = &args.machine.output {
-        save(file, &document)?;
-    }
     print(&document, manner, args.machine.json_stream)?;
-    Ok(exit)
+    saved.save(&document, exit)
 }
 
 /// Sends, receives and counts; the document is not printed yet.
@@ -145,22 +144,14 @@ fn carry_out(
     let Driven {
         finished,
         interrupted,
+        reader_left,
     } = drive(running, progress, &session.interrupt, &session.link_bps)?;
     let Finished { outcome, mut ports } = finished;
     let mut document = document(Schema::Run, &outcome, &mut ports, config, session);
-    judge(&mut document, &outcome, wanted, interrupted);
+    judge(&mut document, &outcome, wanted, interrupted || reader_left);
     let exit = exit(&document, &outcome, interrupted, wanted.multiplier);
     document.exit_code = exit as u8;
     Ok((document, exit))
-}
-
-/// `-o`: the same document in a file.
-pub(super) fn save(file: &std::path::Path, document: &RunDocument) -> Result<(), Error> {
-    fs::write(file, format!("{}\n", output::pretty(document)?)).map_err(|source| Error::File {
-        verb: "write",
-        file: file.to_owned(),
-        source,
-    })
 }
 
 /// What is said before the first frame is sent.
@@ -274,6 +265,7 @@ pub(super) fn document(
     let figures = &outcome.figures;
     let is_closed = session.names.len().is_multiple_of(2)
         && session.names.iter().all(|name| name.starts_with("sim:"));
+    let balance = Balance::new(figures, is_closed);
     let mut warnings = session.warnings;
     for broken in outcome.check() {
         warnings.push(format!("the accounting does not close: {broken}"));
@@ -291,7 +283,8 @@ pub(super) fn document(
         seed: outcome.seed,
         asked_frames: figures.asked_frames,
         shortfall_frames: figures.shortfall_frames,
-        lost_frames: lost(figures, is_closed),
+        lost_frames: balance.lost,
+        surplus: balance.surplus,
         bottleneck: bottleneck(outcome.bottleneck),
         ports: figures
             .ports
@@ -321,8 +314,8 @@ pub(super) fn document(
 }
 
 /// Adds what the criteria and the bottleneck say.
-fn judge(document: &mut RunDocument, outcome: &Outcome, wanted: &Wanted, interrupted: bool) {
-    document.complete = !interrupted && document.failures.is_empty();
+fn judge(document: &mut RunDocument, outcome: &Outcome, wanted: &Wanted, ended_early: bool) {
+    document.complete = !ended_early && document.failures.is_empty();
     let measured = measured(document);
     for criterion in &wanted.criteria {
         let found = criterion.violation(&measured);
@@ -353,8 +346,10 @@ fn judge(document: &mut RunDocument, outcome: &Outcome, wanted: &Wanted, interru
 
 /// What criteria look at.
 fn measured(document: &RunDocument) -> Measured {
-    let sum = |pick: fn(&StreamRow) -> Option<u64>| -> u64 {
-        document.streams.iter().filter_map(pick).sum()
+    // Of measured streams; none where there is none.
+    let sum = |pick: fn(&StreamRow) -> Option<u64>| -> Option<u64> {
+        let counts = document.streams.iter().filter_map(pick);
+        counts.reduce(|sum, count| sum + count)
     };
     let latencies = document.streams.iter().filter_map(|row| row.latency_ns);
     // The worst of all streams counts.
@@ -375,6 +370,7 @@ fn measured(document: &RunDocument) -> Measured {
         asked: document.asked_frames,
         sent: document.ports.iter().map(|row| row.tx_frames).sum(),
         lost: document.lost_frames,
+        surplus: document.surplus,
         duplicated: sum(|row| row.duplicated),
         reordered: sum(|row| row.reordered),
         shortfall: document.shortfall_frames,

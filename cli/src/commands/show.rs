@@ -1,5 +1,6 @@
 //! `rgen show`: a profile's frames as text or as pcap; nothing is sent.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -13,6 +14,7 @@ use engine::stream::{FCS, Mode, Stream, WIRE_OVERHEAD};
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapTsResolution, PcapWriteError, PcapWriter};
 use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
 
 use super::Manner;
 use super::run::measure;
@@ -33,7 +35,7 @@ const MACS: Macs = Macs {
 
 /// What `rgen show --json` prints.
 #[derive(Serialize)]
-struct Document {
+struct Document<'a> {
     schema: Schema,
     version: &'static str,
     profile: String,
@@ -43,7 +45,16 @@ struct Document {
     total_bps_l2: Option<f64>,
     total_bps_l1: Option<f64>,
     streams: Vec<StreamDocument>,
-    frames: Vec<FrameDocument>,
+    /// Where the frames were written instead of here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pcap: Option<PcapDocument>,
+    frames: Listed<'a>,
+}
+
+#[derive(Serialize)]
+struct PcapDocument {
+    file: String,
+    frames: u64,
 }
 
 #[derive(Serialize)]
@@ -55,9 +66,38 @@ struct StreamDocument {
     varies: Vec<String>,
 }
 
+/// The first `count` frames, made as they are written.
+struct Listed<'a> {
+    view: &'a View,
+    preview: RefCell<Preview>,
+    count: u64,
+}
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut preview = self.preview.borrow_mut();
+        let mut list = serializer.serialize_seq(None)?;
+        for _ in 0..self.count {
+            let Some(shown) = preview.next() else { break };
+            let hex = shown.bytes.iter().fold(String::new(), |mut hex, byte| {
+                // Writing to a string cannot fail.
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            });
+            list.serialize_element(&FrameDocument {
+                stream: &self.view.streams[shown.stream].name,
+                at_ns: shown.at_ns,
+                size: shown.bytes.len() + FCS,
+                bytes: hex,
+            })?;
+        }
+        list.end()
+    }
+}
+
 #[derive(Serialize)]
-struct FrameDocument {
-    stream: String,
+struct FrameDocument<'a> {
+    stream: &'a str,
     at_ns: u64,
     size: usize,
     bytes: String,
@@ -122,15 +162,17 @@ pub(super) fn run(args: &Show, manner: Manner) -> Result<Exit, Error> {
     let view = View::new(args, name)?;
     if let Some(file) = &args.pcap {
         let frames = args.count.unwrap_or(1000);
-        return write_pcap(&view, file, frames, args.seed);
+        return write_pcap(&view, file, frames, args.seed, manner);
     }
     let frames = args.count.unwrap_or(4);
     if manner.json {
         output::document(&document(&view, frames, args.seed)?)?;
     } else {
-        let mut page = head(&view);
-        page.push_str(&dump(&view, frames, args.seed, manner.verbose)?);
-        output::result(&page)?;
+        let mut preview = view.preview(args.seed)?;
+        output::to_reader(|out| {
+            out.write_all(text::printable(&head(&view)).as_bytes())?;
+            dump(&view, &mut preview, frames, manner.verbose, out)
+        })?;
     }
     Ok(Exit::Done)
 }
@@ -178,10 +220,10 @@ fn list(manner: Manner) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-fn document(view: &View, frames: u64, seed: u64) -> Result<Document, Error> {
+fn document(view: &View, count: u64, seed: u64) -> Result<Document<'_>, Error> {
     let total = view.total();
     let streams = view.streams.iter().zip(&view.pps);
-    let mut document = Document {
+    Ok(Document {
         schema: Schema::Show,
         version: env!("CARGO_PKG_VERSION"),
         profile: view.profile.name().to_owned(),
@@ -199,24 +241,13 @@ fn document(view: &View, frames: u64, seed: u64) -> Result<Document, Error> {
                 varies: varies(&stream.frames),
             })
             .collect(),
-        frames: Vec::new(),
-    };
-    let mut preview = view.preview(seed)?;
-    for _ in 0..frames {
-        let Some(shown) = preview.next() else { break };
-        let hex = shown.bytes.iter().fold(String::new(), |mut hex, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        });
-        document.frames.push(FrameDocument {
-            stream: view.streams[shown.stream].name.clone(),
-            at_ns: shown.at_ns,
-            size: shown.bytes.len() + FCS,
-            bytes: hex,
-        });
-    }
-    Ok(document)
+        pcap: None,
+        frames: Listed {
+            view,
+            preview: RefCell::new(view.preview(seed)?),
+            count,
+        },
+    })
 }
 
 /// Knobs, streams, and what they put on the wire.
@@ -340,24 +371,29 @@ fn field_at(template: &Template, offset: usize) -> Option<String> {
 }
 
 /// The first frames, header by header.
-fn dump(view: &View, frames: u64, seed: u64, hex: bool) -> Result<String, Error> {
-    let mut page = String::new();
-    let mut preview = view.preview(seed)?;
+fn dump(
+    view: &View,
+    preview: &mut Preview,
+    frames: u64,
+    hex: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for number in 1..=frames {
         let Some(shown) = preview.next() else { break };
         let stream = &view.streams[shown.stream];
-        page.push_str(&format!(
-            "#{number}  {:.9} s  {}  {} B\n",
+        writeln!(
+            out,
+            "#{number}  {:.9} s  {}  {} B",
             shown.at_ns as f64 / 1e9,
-            stream.name,
+            text::printable(&stream.name),
             shown.bytes.len() + FCS
-        ));
-        page.push_str(&layers(&stream.frames, &shown));
+        )?;
+        out.write_all(layers(&stream.frames, &shown).as_bytes())?;
         if hex {
-            page.push_str(&hexdump(shown.bytes));
+            out.write_all(hexdump(shown.bytes).as_bytes())?;
         }
     }
-    Ok(page)
+    Ok(())
 }
 
 /// A line for each header: `ipv4  src=16.0.0.4 dst=48.0.0.4 …`.
@@ -435,13 +471,25 @@ fn hexdump(bytes: &[u8]) -> String {
     page
 }
 
-fn write_pcap(view: &View, file: &Path, frames: u64, seed: u64) -> Result<Exit, Error> {
+fn write_pcap(
+    view: &View,
+    file: &Path,
+    frames: u64,
+    seed: u64,
+    manner: Manner,
+) -> Result<Exit, Error> {
     let failed = |source: io::Error| Error::File {
         verb: "write",
         file: file.to_owned(),
         source,
     };
     let is_stdout = file.as_os_str() == "-";
+    if is_stdout && manner.json {
+        return Err(Error::Usage {
+            found: "--pcap - and --json: both would go to stdout".to_owned(),
+            cure: "--pcap FILE --json".to_owned(),
+        });
+    }
     let out: Box<dyn Write> = if is_stdout {
         Box::new(io::stdout().lock())
     } else {
@@ -450,7 +498,14 @@ fn write_pcap(view: &View, file: &Path, frames: u64, seed: u64) -> Result<Exit, 
     let mut preview = view.preview(seed)?;
     match frames_to_pcap(&mut preview, BufWriter::new(out), frames) {
         Ok(written) => {
-            if !is_stdout {
+            if manner.json {
+                let mut document = document(view, 0, seed)?;
+                document.pcap = Some(PcapDocument {
+                    file: file.display().to_string(),
+                    frames: written,
+                });
+                output::document(&document)?;
+            } else if !is_stdout {
                 output::result(&format!("wrote {written} frames to {}\n", file.display()))?;
             }
             Ok(Exit::Done)

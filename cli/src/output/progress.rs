@@ -18,15 +18,21 @@ pub(crate) enum Progress {
     Lines,
     /// A table on a terminal, drawn over itself.
     Live(ProgressBar),
-    /// Lines of JSON on stdout.
+    /// Lines of JSON on stdout, and what happens on stderr.
     Stream,
+    /// Lines of JSON on stdout alone.
+    QuietStream,
 }
 
 impl Progress {
     /// Progress as asked for.
     pub(crate) fn new(manner: Manner, json_stream: bool) -> Self {
         if json_stream {
-            return Self::Stream;
+            return if manner.quiet {
+                Self::QuietStream
+            } else {
+                Self::Stream
+            };
         }
         if manner.quiet {
             return Self::Silent;
@@ -41,39 +47,43 @@ impl Progress {
         Self::Live(bar)
     }
 
-    /// Shows figures so far.
-    pub(crate) fn show(&self, snapshot: &Snapshot, link_bps: &[Option<u64>]) -> Result<(), Error> {
+    /// Shows figures so far; whether somebody may want more of them.
+    pub(crate) fn show(
+        &self,
+        snapshot: &Snapshot,
+        link_bps: &[Option<u64>],
+    ) -> Result<bool, Error> {
         match self {
-            Self::Silent => Ok(()),
+            Self::Silent => Ok(true),
             Self::Lines => {
                 say(&line(snapshot));
-                Ok(())
+                Ok(true)
             }
             Self::Live(bar) => {
-                bar.set_message(page(snapshot));
+                bar.set_message(text::printable(&page(snapshot)).into_owned());
                 bar.tick();
-                Ok(())
+                Ok(true)
             }
-            Self::Stream => super::line(&interval(snapshot, link_bps)),
+            Self::Stream | Self::QuietStream => super::line(&interval(snapshot, link_bps)),
         }
     }
 
     /// Says what happened, between lines or above the table.
     pub(crate) fn event(&self, event: &Event) {
-        let text = format!("  {:.1} s  {}", event.at_ns as f64 / 1e9, event.what);
+        let said = format!("  {:.1} s  {}", event.at_ns as f64 / 1e9, event.what);
         match self {
-            Self::Silent => {}
-            Self::Lines | Self::Stream => say(&text),
-            Self::Live(bar) => bar.println(text),
+            Self::Silent | Self::QuietStream => {}
+            Self::Lines | Self::Stream => say(&said),
+            Self::Live(bar) => bar.println(text::printable(&said)),
         }
     }
 
     /// Says something, above the table.
     pub(crate) fn remark(&self, remark: &str) {
         match self {
-            Self::Silent => {}
+            Self::Silent | Self::QuietStream => {}
             Self::Lines | Self::Stream => say(remark),
-            Self::Live(bar) => bar.println(remark),
+            Self::Live(bar) => bar.println(text::printable(remark)),
         }
     }
 

@@ -4,7 +4,7 @@
 //! ```json
 //! { "schema": "rgen/run/1", "version": "0.1.0", "complete": true, "exit_code": 0,
 //!   "duration_s": 10.0, "seed": 7, "asked_frames": 0, "shortfall_frames": 0, "lost_frames": 0,
-//!   "bottleneck": "none",
+//!   "surplus": 0, "bottleneck": "none",
 //!   "ports": [ { "port", "driver", "tx_frames", "rx_frames", "tx_bytes", "rx_bytes", "tx_pps",
 //!                "rx_pps", "tx_bps_l1", "tx_bps_l2", "rx_bps_l1", "rx_bps_l2", "tx_line_percent",
 //!                "tx_cpu", "rx_cpu", "tx_blocked", "rx_missed", "rx_errors", "tx_errors",
@@ -24,11 +24,12 @@
 //! Bytes and L2 rates are of frames with FCS; L1 rates add 20 bytes a frame. Figures of a stream
 //! that carries no stamps (`measured: false`) are null from `rx_frames` on. `lost_frames` is
 //! what was sent and not received where all ports are ends of simulated wires, and of measured
-//! streams otherwise; null where neither says.
+//! streams otherwise; null where neither says, or where `surplus` frames (more than were sent:
+//! duplicates, or somebody else's) may hide losses of streams that are not measured.
 
 use std::collections::BTreeMap;
 
-use engine::run::{Bottleneck, Event, Figures, Latency, PortFigures, Shortfall, StreamFigures};
+use engine::run::{Bottleneck, Event, Latency, PortFigures, Shortfall, StreamFigures};
 use engine::stream::WIRE_OVERHEAD;
 use port::Port;
 use serde::Serialize;
@@ -57,6 +58,8 @@ pub(crate) struct RunDocument {
     pub(crate) shortfall_frames: u64,
     /// Those that were sent and lost, where that can be known.
     pub(crate) lost_frames: Option<u64>,
+    /// Frames that ports received beyond those that their peers sent.
+    pub(crate) surplus: u64,
     /// What kept the run from sending what was asked: none, generator, port, away.
     pub(crate) bottleneck: &'static str,
     /// By port.
@@ -377,24 +380,4 @@ pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
         Bottleneck::Port => "port",
         Bottleneck::Away => "away",
     }
-}
-
-/// Frames lost, where that can be known: what was sent and not received, where ports are the ends
-/// of wires of this run and nothing else is on them (`closed`); those of measured streams
-/// otherwise, if there are any.
-pub(crate) fn lost(figures: &Figures, closed: bool) -> Option<u64> {
-    if closed {
-        let ports = &figures.ports;
-        let of_wire = |ends: &[PortFigures]| {
-            let one_way =
-                |tx: &PortFigures, rx: &PortFigures| tx.tx_frames.saturating_sub(rx.rx_frames);
-            ends.first()
-                .zip(ends.last())
-                .map_or(0, |(a, b)| one_way(a, b) + one_way(b, a))
-        };
-        return Some(ports.chunks(2).map(of_wire).sum());
-    }
-    let measured = figures.streams.iter().filter(|stream| stream.measured);
-    let known: Vec<u64> = measured.filter_map(|stream| stream.lost).collect();
-    (!known.is_empty()).then(|| known.iter().sum())
 }

@@ -8,7 +8,14 @@ use crate::units::{grouped, nanoseconds, scaled};
 pub(crate) fn page(document: &RunDocument) -> String {
     let mut page = ports(&document.ports);
     page.push_str(&accounting(document));
-    if document.lost_frames.is_some_and(|lost| lost > 0) {
+    if document.surplus > 0 {
+        page.push_str(&format!(
+            "{} more received than sent: duplicates or foreign frames\n",
+            grouped(document.surplus)
+        ));
+    }
+    let is_lossy = |lost: Option<u64>| lost.is_some_and(|lost| lost > 0);
+    if is_lossy(document.lost_frames) || document.streams.iter().any(|row| is_lossy(row.lost)) {
         page.push_str(&whereabouts(&document.ports));
     }
     for stream in &document.streams {

@@ -1,5 +1,6 @@
 //! Tables and marks for people.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 
 use comfy_table::presets::NOTHING;
@@ -29,6 +30,24 @@ pub(crate) fn render(table: &Table) -> String {
     let text = table.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.join("\n")
+}
+
+/// The text with control characters written out, but for line ends: what a file or a command line
+/// says must not play with the terminal.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let is_raw = |letter: char| letter.is_control() && letter != '\n';
+    if !text.contains(is_raw) {
+        return Cow::Borrowed(text);
+    }
+    let mut printable = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if is_raw(letter) {
+            printable.extend(letter.escape_default());
+        } else {
+            printable.push(letter);
+        }
+    }
+    Cow::Owned(printable)
 }
 
 /// Whether stderr can be drawn on: a terminal that understands more than lines.

@@ -1,9 +1,11 @@
 //! From a profile's TOML to streams, with the place of whatever is wrong.
 
+use std::collections::BTreeSet;
+use std::iter;
 use std::ops::Range;
 
 use engine::field::Program;
-use engine::frame::{Frames, Macs, Variant, build, text};
+use engine::frame::{Frames, MAX_SIZE, MIN_SIZE, Macs, Variant, build, text};
 use engine::stream::{Measure, Mode, Rate, Stream};
 use toml::Spanned;
 
@@ -36,6 +38,7 @@ impl OwnProfile {
                 "there is no stream in it: write [[stream]] with name, frame and rate",
             ));
         }
+        check_names(&text, &file)?;
         let criteria = criteria(&text, &file)?;
         let profile = Self {
             text,
@@ -66,7 +69,8 @@ impl OwnProfile {
     /// The ports that it names: the sending one, the receiving one.
     pub(crate) fn ports(&self) -> Option<(&str, &str)> {
         let ports = self.file.ports.as_ref()?;
-        Some((&ports.tx, ports.rx.as_deref().unwrap_or(&ports.tx)))
+        let rx = ports.rx.as_ref().unwrap_or(&ports.tx);
+        Some((ports.tx.get_ref(), rx.get_ref()))
     }
 
     /// Its `[require]`.
@@ -99,7 +103,7 @@ impl OwnProfile {
         let (headers, stamped) = without_stamp(entry.frame.get_ref());
         let frames = self.frames(entry, headers, macs)?;
         let measure = self.measure(entry, stamped)?;
-        let mut stream = Stream::new(entry.name.clone(), frames);
+        let mut stream = Stream::new(entry.name.get_ref().clone(), frames);
         if let Some(rate) = &entry.rate {
             stream.rate = self.rate(rate)?;
         }
@@ -135,6 +139,11 @@ impl OwnProfile {
         let size_span = entry.size.as_ref().map_or(frame_span, Spanned::span);
         let mut variants = Vec::new();
         for size in sizes.of_templates() {
+            if let Some(size) = size.filter(|size| *size < MIN_SIZE) {
+                let what =
+                    format!("a frame has {MIN_SIZE} to {MAX_SIZE} bytes with FCS, not {size}");
+                return Err(self.text.error(size_span, &what, None));
+            }
             let mut spec = spec.clone();
             spec.size = size.or(spec.size);
             let template = build(&spec, macs)
@@ -277,6 +286,29 @@ fn without_stamp(frame: &str) -> (&str, bool) {
         Some((headers, last)) if last.trim().eq_ignore_ascii_case(STAMP) => (headers, true),
         _ => (frame, false),
     }
+}
+
+/// Names of streams and ports stand in results: each stream has its own, and none plays with the
+/// terminal.
+fn check_names(text: &Text, file: &File) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for name in file.stream.iter().map(|stream| &stream.name) {
+        if name.get_ref().trim().is_empty() {
+            return Err(text.error(name.span(), "a stream without a name", None));
+        }
+        if !seen.insert(name.get_ref()) {
+            return Err(text.error(name.span(), "another stream has this name", None));
+        }
+    }
+    let ports = file.ports.iter();
+    let ports = ports.flat_map(|ports| iter::once(&ports.tx).chain(&ports.rx));
+    for name in file.stream.iter().map(|stream| &stream.name).chain(ports) {
+        if name.get_ref().contains(char::is_control) {
+            let what = "there is a control character in this name";
+            return Err(text.error(name.span(), what, None));
+        }
+    }
+    Ok(())
 }
 
 /// `loss = "0"` and `latency = { p99 = "50us" }`: at most that.

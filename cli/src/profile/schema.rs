@@ -24,9 +24,9 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Ports {
     /// Sends.
-    pub(super) tx: String,
+    pub(super) tx: Spanned<String>,
     /// Receives; the sending one if left out.
-    pub(super) rx: Option<String>,
+    pub(super) rx: Option<Spanned<String>>,
 }
 
 /// `[[stream]]`
@@ -34,7 +34,7 @@ pub(super) struct Ports {
 #[serde(deny_unknown_fields)]
 pub(super) struct Stream {
     /// What results call it.
-    pub(super) name: String,
+    pub(super) name: Spanned<String>,
     /// `eth / ipv4(dst=48.0.0.1) / udp(dport=80)`
     pub(super) frame: Spanned<String>,
     /// `64`, `"64B"`, `"64..1518"`, `"imix"`, `[[64, 7], [594, 4], [1518, 1]]`

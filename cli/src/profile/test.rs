@@ -256,3 +256,34 @@ fn a_name_of_nothing_says_what_there_is() {
     assert_eq!(refused("bench", &["size"]).0, "usage");
     assert_eq!(refused("./not-there.toml", &[]).0, "file");
 }
+
+#[test]
+fn a_frame_shorter_than_ethernets_shortest_is_refused_with_the_range() {
+    for size in ["63", "\"63B\"", "[[64, 1], [63, 1]]"] {
+        let text = format!("[[stream]]\nname = \"a\"\nframe = \"eth / ipv4\"\nsize = {size}\n");
+        let refused = refusal(&text);
+        assert!(refused.contains("a frame has 64 to "), "{refused}");
+        assert!(refused.contains("--> web.toml:4:8"), "{refused}");
+    }
+}
+
+#[test]
+fn each_stream_has_a_printable_name_of_its_own() {
+    let stream = |name: &str| format!("[[stream]]\nname = \"{name}\"\nframe = \"eth / ipv4\"\n");
+    assert!(own(&(stream("a") + &stream("b"))).is_ok());
+    for (text, what, place) in [
+        (stream("a") + &stream("a"), "another stream", ":5:8"),
+        (stream(" "), "without a name", ":2:8"),
+        (stream("a\\u001b[2J"), "control character", ":2:8"),
+        (stream("a\\nb"), "control character", ":2:8"),
+        (
+            "[ports]\ntx = \"null:\\u0000\"\n".to_owned() + &stream("a"),
+            "control",
+            ":2:6",
+        ),
+    ] {
+        let refused = refusal(&text);
+        assert!(refused.contains(what), "{refused}");
+        assert!(refused.contains(&format!("web.toml{place}")), "{refused}");
+    }
+}

@@ -107,6 +107,23 @@ fn only_the_first_port_sends_where_one_way_is_asked_for() {
 }
 
 #[test]
+fn duplicates_do_not_hide_what_was_lost() {
+    let port = "sim:virtio,loss=10%,dup=10%,seed=3";
+    let words = [
+        "run",
+        "bench",
+        "-p",
+        port,
+        "-p",
+        port,
+        "--one-way",
+        "--json",
+    ];
+    let left = run(&[&words[..], &["--require", "loss=0"], &CALM].concat());
+    assert_eq!(left.code, 5, "{left:?}");
+}
+
+#[test]
 fn the_stream_of_documents_has_a_line_each_and_ends_with_the_result() {
     let words = [
         &["run", "bench"],
@@ -137,6 +154,40 @@ fn the_same_document_goes_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result.json");
     let name = file.display().to_string();
+    let (_, run) = run_json(&["bench"], &["-o", &name]);
+    let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(saved, run);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_costs_no_result() {
+    let words = ["run", "bench", "-p", "null:", "-m", "1kpps", "-d", "200ms"];
+    let with =
+        |file: &str| run(&[&words[..], &["--catch-up", "1s", "--json", "-o", file]].concat());
+    // A path that is wrong is known before the run, one that fills up is not.
+    let left = with("/nonexistent/result.json");
+    assert_eq!(left.code, 2, "{left:?}");
+    assert_eq!(left.document()["schema"], "rgen/error/1");
+    assert!(!left.stderr.contains("sending"), "{left:?}");
+    let left = with("/dev/full");
+    assert_eq!(left.code, 1, "{left:?}");
+    assert_eq!(left.document()["schema"], "rgen/run/1");
+    assert!(left.stderr.contains("error[output]: "), "{left:?}");
+    // Without --json: the JSON is the one thing on stdout.
+    let left = run(&[&words[..], &["--catch-up", "1s", "-o", "-"]].concat());
+    assert_eq!(left.code, 0, "{left:?}");
+    assert_eq!(left.document()["schema"], "rgen/run/1");
+}
+
+#[test]
+fn a_result_replaces_a_longer_one_and_a_refusal_leaves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result.json");
+    std::fs::write(&file, "x".repeat(100_000)).unwrap();
+    let name = file.display().to_string();
+    let refused = run(&["run", "bnech", "-p", "null:", "-o", &name]);
+    assert_eq!(refused.code, 2);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 100_000);
     let (_, run) = run_json(&["bench"], &["-o", &name]);
     let saved: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(saved, run);
@@ -259,6 +310,22 @@ fn the_doctor_fails_when_it_finds_a_problem_and_only_then() {
             assert!(is_well || finding["cure"].is_string(), "{finding}");
         }
     }
+}
+
+#[test]
+fn frames_in_a_pcap_file_have_their_document_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.pcap").display().to_string();
+    let words = ["show", "bench", "--count", "3", "--json", "--pcap"];
+    let left = run(&[&words[..], &[&file]].concat());
+    let document = left.document();
+    assert_eq!(left.code, 0, "{left:?}");
+    assert_eq!(document["schema"], "rgen/show/1");
+    assert_eq!(document["pcap"]["file"], file);
+    assert_eq!(number(&document, "/pcap/frames"), 3);
+    let left = run(&[&words[..], &["-"]].concat());
+    assert_eq!(left.code, 2, "{left:?}");
+    assert_eq!(left.document()["schema"], "rgen/error/1");
 }
 
 #[test]

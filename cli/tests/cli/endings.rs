@@ -81,6 +81,8 @@ fn a_reader_that_goes_away_is_no_error() {
         &["show", "bench", "--pcap", "-", "--count", "100000"][..],
         &["show", "bench", "--count", "20000"],
         &["show", "bench", "--count", "20000", "--json"],
+        &["show", "bench", "--count", "18446744073709551615"],
+        &["show", "bench", "--count", "18446744073709551615", "--json"],
         &["ports"],
         &["--help"],
     ] {
@@ -94,6 +96,20 @@ fn a_reader_that_goes_away_is_no_error() {
         assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
         assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
     }
+}
+
+#[test]
+fn a_stream_of_documents_ends_with_its_reader_and_may_be_quiet() {
+    let words = ["run", "bench", "-p", "null:", "-d", "10m", "-m", "1kpps"];
+    let mut child = spawn(&[&words[..], &["--catch-up", "1s", "--json-stream", "-q"]].concat());
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.contains("rgen/interval/1"), "{line}");
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]

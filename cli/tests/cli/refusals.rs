@@ -144,6 +144,38 @@ fn a_wrong_quantity_is_a_usage_error_with_a_cure() {
 }
 
 #[test]
+fn a_negative_quantity_is_called_negative() {
+    for words in [["-m", "-5%"], ["-d", "-1s"], ["--drain", "-1s"]] {
+        let left = run(&[&["run", "bench", "-p", "null:"], &words[..]].concat());
+        assert_eq!(left.code, 2, "{words:?}: {left:?}");
+        assert!(
+            left.stderr.contains("it is negative"),
+            "{words:?}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    for words in [
+        &["run", "bench", "-p", "eth\u{1b}[2J"][..],
+        &["run", "bench", "-p", "null:\n"],
+        &["show", "bench", "-t", "si\u{1b}ze=64"],
+        &["sh\u{1b}ow"],
+    ] {
+        let left = run(words);
+        assert_eq!((left.code, left.stdout.as_str()), (2, ""), "{left:?}");
+        assert!(left.stderr.contains("control character"), "{left:?}");
+        let is_raw = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!left.stderr.contains(is_raw), "{left:?}");
+    }
+    let profile = "# \u{1b}[2J\n[[stream]]\nname = \"a\" \u{1b}\n";
+    let left = left(rgen().args(["show", "-"]).write_stdin(profile));
+    assert_eq!(left.code, 2);
+    assert!(!left.stderr.contains('\u{1b}'), "{left:?}");
+}
+
+#[test]
 fn clap_refuses_what_is_no_option_and_says_what_is() {
     for words in [
         &["bogus"][..],
