@@ -116,6 +116,10 @@ pub(super) struct Gate {
     senders: AtomicUsize,
     /// When the last of them stopped posting.
     ended_ns: AtomicU64,
+    /// Frames that senders which are done have sent to ports that receive, and what receivers
+    /// which wait for the end have received there.
+    expected: AtomicU64,
+    arrived: AtomicU64,
 }
 
 impl Gate {
@@ -165,6 +169,21 @@ impl Gate {
     /// A send queue is done: drained, or given up.
     pub(super) fn sender_done(&self) {
         self.senders.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A send queue that is about to be done sent so many frames to a port that receives.
+    pub(super) fn expect(&self, frames: u64) {
+        self.expected.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// So many of such frames arrived. Only said once nothing is sent any more.
+    pub(super) fn note_arrived(&self, frames: u64) {
+        self.arrived.fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Whether frames may still be on their way. Known once all senders are done.
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.arrived.load(Ordering::Relaxed) < self.expected.load(Ordering::Relaxed)
     }
 
     #[inline]

@@ -24,6 +24,8 @@ pub(super) struct Knobs {
     pub(super) swap_every: AtomicU64,
     /// Received frames are cut into buffers of so many bytes; 0 for no cutting.
     pub(super) cut: AtomicU64,
+    /// Frames come only after so many more looks at the receive queue: a long wire.
+    pub(super) looks: AtomicU64,
     /// Bits a second that the link claims; 0 for unknown.
     pub(super) speed_bps: AtomicU64,
     pub(super) link_down: AtomicBool,
@@ -425,6 +427,11 @@ struct FakeRx {
 
 impl RxQueue for FakeRx {
     fn burst(&mut self, out: &mut RxBurst) -> usize {
+        let looks = self.knobs.looks.load(Ordering::Relaxed);
+        if looks > 0 {
+            self.knobs.looks.store(looks - 1, Ordering::Relaxed);
+            return 0;
+        }
         let mut wire = lock(&self.wires[self.number]);
         let cut = match self.knobs.cut.load(Ordering::Relaxed) {
             0 => usize::MAX,

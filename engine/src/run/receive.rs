@@ -30,6 +30,8 @@ pub(super) struct ReceiveTask {
     gate: Arc<Gate>,
     times: ReceiveTimes,
     phase: Phase,
+    /// Frames that the gate knows of.
+    told: u64,
 }
 
 /// Histograms of lanes, each with its stream's number.
@@ -44,6 +46,8 @@ pub(super) struct ReceiveTimes {
     pub(super) drain_ns: u64,
     /// Whether anything is sent in this run.
     pub(super) has_senders: bool,
+    /// Whether a port sends to this one.
+    pub(super) is_peer: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +105,7 @@ impl ReceiveTask {
             gate,
             times,
             phase: Phase::Receiving,
+            told: 0,
         }
     }
 
@@ -191,6 +196,15 @@ impl ReceiveTask {
         }
     }
 
+    /// Tells the gate what came since it was told.
+    fn tell_arrived(&mut self) {
+        let frames = self.counts.frames.get();
+        if self.times.is_peer && frames > self.told {
+            self.gate.note_arrived(frames - self.told);
+            self.told = frames;
+        }
+    }
+
     /// Looks whether receiving is over.
     #[inline]
     fn look_for_end(&mut self, now_ns: u64) {
@@ -210,7 +224,10 @@ impl ReceiveTask {
                 }
             }
             Phase::Draining { since_ns, last_ns } => {
-                let quiet = now_ns.saturating_sub(last_ns) >= self.times.quiet_ns;
+                self.tell_arrived();
+                // Silence says nothing while frames are on a long way.
+                let quiet = now_ns.saturating_sub(last_ns) >= self.times.quiet_ns
+                    && !self.gate.is_outstanding();
                 let long = now_ns.saturating_sub(since_ns) >= self.times.drain_ns;
                 if quiet || long {
                     self.phase = Phase::Done;

@@ -96,6 +96,7 @@ pub(super) struct SendTask {
     log: Log,
     counts: Arc<QueueSent>,
     gate: Arc<Gate>,
+    is_received: bool,
 }
 
 /// What a send task is made of.
@@ -115,6 +116,8 @@ pub(super) struct SendParts {
     pub(super) slots: usize,
     pub(super) counts: Arc<QueueSent>,
     pub(super) gate: Arc<Gate>,
+    /// Whether a port of the run receives what is sent.
+    pub(super) is_received: bool,
 }
 
 impl SendTask {
@@ -166,6 +169,7 @@ impl SendTask {
             log,
             counts: parts.counts,
             gate: parts.gate,
+            is_received: parts.is_received,
         }
     }
 
@@ -666,6 +670,10 @@ impl SendTask {
         self.charge_abandoned(in_flight);
         self.counts.abandoned.add(in_flight);
         self.phase = Phase::Done;
+        if self.is_received {
+            let abandoned = self.counts.abandoned.get();
+            self.gate.expect(self.posted.saturating_sub(abandoned));
+        }
         self.gate.sender_done();
     }
 }

@@ -224,6 +224,9 @@ impl Setup {
         let timelines = rates::timelines(&draft.lanes, planned);
         let gap_ns = rates::mean_gap_ns(&draft.lanes, planned);
         let streams: Vec<&Stream> = self.sending.iter().flat_map(|s| &s.streams).collect();
+        let peer = self.sending[port]
+            .peer
+            .and_then(|peer| self.sites.get(peer));
         let mut cycles = supplies.cycles.into_iter();
         let mut lanes = Vec::new();
         for (draft, timeline) in draft.lanes.into_iter().zip(timelines) {
@@ -257,6 +260,7 @@ impl Setup {
             slots: self.sites[port].tx_slots(),
             counts: Arc::clone(&self.sites[port].sent[number]),
             gate: Arc::clone(&crew.gate),
+            is_received: peer.is_some_and(|peer| peer.config.rx_queues > 0),
         })
     }
 
@@ -267,8 +271,15 @@ impl Setup {
             quiet_ns: self.plan.quiet_ns,
             drain_ns: self.plan.drain_ns,
             has_senders,
+            is_peer: false,
         };
         for port in 0..self.sites.len() {
+            let sends_here =
+                |sending: &Sending| sending.peer == Some(port) && !sending.streams.is_empty();
+            let times = ReceiveTimes {
+                is_peer: self.sending.iter().any(sends_here),
+                ..times
+            };
             let queues = self.sites[port].queues.as_mut();
             let queues = queues
                 .map(|queues| mem::take(&mut queues.rx))

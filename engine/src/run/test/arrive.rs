@@ -132,6 +132,7 @@ fn frames_at_the_wrong_port_are_misdirected_and_lost() {
     sender.peer = Some(2);
     let mut plan = RunPlan::new(vec![sender, PortPlan::new(b), PortPlan::new(c)]);
     plan.duration_ns = Some(5 * MS);
+    plan.drain_ns = MS;
     plan.quiet_ns = MS / 10;
     let done = run(plan, Manual::new(50));
     let one = &done.figures.streams[0];
@@ -274,4 +275,24 @@ fn stamps_leave_the_checksum_of_the_payload_as_it_was() {
         assert_eq!(frame[..42], before[..42]);
         assert_eq!(sum(&frame[42..]), sum(&before[42..]));
     }
+}
+
+#[test]
+fn silence_does_not_end_receiving_while_frames_are_on_their_way() {
+    let (port, knobs) = fake::looped();
+    let mut one = PortPlan::new(port);
+    one.streams = vec![stream("one", 500_000.0, Measure::Count)];
+    one.peer = Some(0);
+    let mut plan = RunPlan::new(vec![one]);
+    plan.duration_ns = Some(2 * MS);
+    plan.quiet_ns = MS / 10;
+    plan.yield_when_idle = false;
+    // Two visits of 50 ns to a look: 10 ms, a hundred times what counts as silence.
+    knobs.looks.store(100_000, Ordering::Relaxed);
+    let done = run(plan, Manual::new(50));
+    let one = &done.figures.streams[0];
+    assert_eq!(
+        (one.tx_frames, one.rx_frames, one.lost),
+        (1000, 1000, Some(0))
+    );
 }

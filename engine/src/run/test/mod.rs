@@ -50,6 +50,8 @@ fn plan(streams: Vec<Stream>) -> (RunPlan, Arc<Knobs>) {
     let mut plan = RunPlan::new(vec![sender, receiver]);
     plan.duration_ns = Some(20 * MS);
     plan.quiet_ns = MS / 10;
+    // For so long, lost frames are waited for.
+    plan.drain_ns = 5 * MS;
     // The clock does not go on by itself, so the worker waits for nobody.
     plan.yield_when_idle = false;
     (plan, knobs)
