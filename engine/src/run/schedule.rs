@@ -6,6 +6,8 @@
 //! the mean gap between frames, a walk meets about one lane a slot: as cheap for ten thousand
 //! streams as for ten.
 
+use std::mem;
+
 /// No lane: the end of a list.
 const NONE: u32 = u32::MAX;
 
@@ -20,6 +22,8 @@ struct Entry {
 pub(super) struct Schedule {
     /// The first lane of each slot.
     heads: Box<[u32]>,
+    /// The last one of each slot that has any.
+    tails: Box<[u32]>,
     /// By lane: when it is due, and the lane after it.
     entries: Box<[Entry]>,
     /// Slots are `1 << shift` nanoseconds long.
@@ -43,6 +47,7 @@ impl Schedule {
         let shift = gap_ns.clamp(64, 1 << 20).next_power_of_two().ilog2();
         Self {
             heads: vec![NONE; slots].into(),
+            tails: vec![NONE; slots].into(),
             entries: vec![
                 Entry {
                     due_ns: u64::MAX,
@@ -60,23 +65,43 @@ impl Schedule {
         }
     }
 
-    /// Puts `lane`, which is not in it, where it is due.
+    /// Puts `lane`, which is not in it, where it is due, behind the others of its slot: lanes that
+    /// are overdue take turns.
     #[inline]
     pub(super) fn insert(&mut self, lane: u32, due_ns: u64) {
         if due_ns == u64::MAX {
             return;
         }
         let slot = self.place((due_ns >> self.shift).max(self.cursor));
-        if slot == self.place(self.cursor) && self.before != NONE {
-            // In the slot that is being walked it goes in front of the walker, never behind: it
-            // may be due still.
-            let after = self.entries[self.before as usize].after;
-            self.entries[lane as usize] = Entry { due_ns, after };
-            self.entries[self.before as usize].after = lane;
-        } else {
-            let after = self.heads[slot];
-            self.entries[lane as usize] = Entry { due_ns, after };
-            self.heads[slot] = lane;
+        // The end of a list is in front of a walker, never behind: it may be due still.
+        let last = match self.heads[slot] {
+            NONE => NONE,
+            _ => self.tails[slot],
+        };
+        self.link(slot, last, lane, due_ns);
+    }
+
+    /// Puts back `lane`, just taken out, so that it is the next to be taken out again.
+    #[inline]
+    pub(super) fn put_back(&mut self, lane: u32, due_ns: u64) {
+        if due_ns == u64::MAX {
+            return;
+        }
+        // It was due: its slot is the one that is being walked, or one before.
+        self.link(self.place(self.cursor), self.before, lane, due_ns);
+    }
+
+    /// Puts `lane` into the list of `slot`, after `before`; at its head if that is none.
+    #[inline]
+    fn link(&mut self, slot: usize, before: u32, lane: u32, due_ns: u64) {
+        let link = match before {
+            NONE => &mut self.heads[slot],
+            before => &mut self.entries[before as usize].after,
+        };
+        let after = mem::replace(link, lane);
+        self.entries[lane as usize] = Entry { due_ns, after };
+        if after == NONE {
+            self.tails[slot] = lane;
         }
         self.met = self.met.min(due_ns);
         self.quiet_until = self.quiet_until.min(due_ns);
@@ -137,6 +162,9 @@ impl Schedule {
                 match self.before {
                     NONE => self.heads[slot] = after,
                     before => self.entries[before as usize].after = after,
+                }
+                if after == NONE {
+                    self.tails[slot] = self.before;
                 }
                 return Some(lane);
             }

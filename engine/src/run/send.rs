@@ -83,6 +83,8 @@ pub(super) struct SendTask {
     blocked: bool,
     /// Whether the ring did not take all that was offered in this visit.
     short: bool,
+    /// Whether the lane that was served last got rid of anything.
+    took: bool,
     /// Frames posted so far.
     posted: u64,
     /// Lanes that may still have something to send.
@@ -156,6 +158,7 @@ impl SendTask {
             cause: Cause::Late,
             blocked: false,
             short: false,
+            took: false,
             posted: 0,
             live,
             failed: false,
@@ -326,7 +329,12 @@ impl SendTask {
             };
             let served = self.serve(lane as usize, at_ns, elapsed_ns, now_ns);
             let next_ns = self.lanes[lane as usize].pacer.next_ns();
-            self.timed.insert(lane, next_ns);
+            if served || self.took {
+                self.timed.insert(lane, next_ns);
+            } else {
+                // It had no turn yet.
+                self.timed.put_back(lane, next_ns);
+            }
             if !served {
                 return false;
             }
@@ -355,7 +363,12 @@ impl SendTask {
             };
             let served = self.serve(lane as usize, at_ns, at_ns, now_ns);
             let next_ns = self.lanes[lane as usize].pacer.next_ns();
-            self.free.insert(lane, next_ns);
+            if served || self.took {
+                self.free.insert(lane, next_ns);
+            } else {
+                // It had no turn yet.
+                self.free.put_back(lane, next_ns);
+            }
             if !served {
                 return false;
             }
@@ -386,6 +399,7 @@ impl SendTask {
             Supply::Resident(_) => self.post_resident(number, count, now_ns),
             Supply::Written(_) => self.write(number, count, now_ns),
         } as u64;
+        self.took = taken > 0;
         let pacer = &mut self.lanes[number].pacer;
         pacer.advance(taken);
         self.live -= usize::from(pacer.is_over());

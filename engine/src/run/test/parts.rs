@@ -153,3 +153,23 @@ fn sequence_numbers_go_on_after_four_billion() {
     assert_eq!(window.note(u32::MAX), Arrival::Duplicate);
     assert_eq!(window.note(u32::MAX - 2), Arrival::Reordered);
 }
+
+#[test]
+fn overdue_lanes_take_turns_and_one_that_was_refused_keeps_its_own() {
+    let mut schedule = Schedule::new(3, 64);
+    for lane in 0..3 {
+        schedule.insert(lane, 10);
+    }
+    for now in (100..).take(30) {
+        let refused = schedule.pop_due(now).unwrap();
+        schedule.put_back(refused, 10);
+        let turns: Vec<u32> = (0..3)
+            .map(|step| {
+                let lane = schedule.pop_due(now + 1000 * step).unwrap();
+                schedule.insert(lane, 10);
+                lane
+            })
+            .collect();
+        assert_eq!(turns, [0, 1, 2]);
+    }
+}
