@@ -112,8 +112,11 @@ pub(super) struct Gate {
     start_ns: AtomicU64,
     /// Workers that are ready to begin.
     ready: AtomicUsize,
-    /// Send queues that are not done.
+    /// Send queues that are not done, and receive queues.
     senders: AtomicUsize,
+    receivers: AtomicUsize,
+    /// A worker is gone: nobody waits for its queues.
+    broken: AtomicBool,
     /// When the last of them stopped posting.
     ended_ns: AtomicU64,
     /// Frames that senders which are done have sent to ports that receive, and what receivers
@@ -186,8 +189,31 @@ impl Gate {
         self.arrived.load(Ordering::Relaxed) < self.expected.load(Ordering::Relaxed)
     }
 
+    /// Whether no send queue is on the way any more.
     #[inline]
-    pub(super) fn senders(&self) -> usize {
-        self.senders.load(Ordering::Acquire)
+    pub(super) fn has_sent(&self) -> bool {
+        self.senders.load(Ordering::Acquire) == 0 || self.broken.load(Ordering::Acquire)
+    }
+
+    /// A receive queue will tell when it is done.
+    pub(super) fn receiver(&self) {
+        self.receivers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A receive queue takes nothing more.
+    pub(super) fn receiver_done(&self) {
+        self.receivers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether nothing is received any more.
+    #[inline]
+    pub(super) fn has_received(&self) -> bool {
+        self.receivers.load(Ordering::Acquire) == 0 || self.broken.load(Ordering::Acquire)
+    }
+
+    /// A worker left before its queues were done: the others end without them.
+    pub(super) fn give_up(&self) {
+        self.stop();
+        self.broken.store(true, Ordering::Release);
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Knobs {
     pub(super) cut: AtomicU64,
     /// Frames come only after so many more looks at the receive queue: a long wire.
     pub(super) looks: AtomicU64,
+    /// What was posted leaves the device after so many polls: a slow one.
+    pub(super) polls: AtomicU64,
     /// Bits a second that the link claims; 0 for unknown.
     pub(super) speed_bps: AtomicU64,
     pub(super) link_down: AtomicBool,
@@ -291,6 +293,11 @@ impl FakeTx {
         self.ring.len() < SLOTS && !self.knobs.stuck.load(Ordering::Relaxed)
     }
 
+    /// Whether the device has everything still.
+    fn keeps(&self) -> bool {
+        self.knobs.stuck.load(Ordering::Relaxed) || self.knobs.polls.load(Ordering::Relaxed) > 0
+    }
+
     fn send(&mut self, bytes: &[u8]) {
         let knobs = &self.knobs;
         let mut wire = lock(&self.wires[self.number]);
@@ -329,7 +336,7 @@ impl FakeTx {
 
     /// Completes everything, unless stuck.
     fn complete(&mut self) {
-        if self.knobs.stuck.load(Ordering::Relaxed) {
+        if self.keeps() {
             return;
         }
         self.counts.completed += self.counts.in_flight();
@@ -361,7 +368,7 @@ impl TxQueue for FakeTx {
         if self.knobs.state() == QueueState::Running {
             self.complete();
         }
-        if self.knobs.stuck.load(Ordering::Relaxed) {
+        if self.keeps() {
             return 0;
         }
         let mut moved = 0;
@@ -397,6 +404,10 @@ impl TxQueue for FakeTx {
     }
 
     fn poll(&mut self) {
+        let polls = self.knobs.polls.load(Ordering::Relaxed);
+        self.knobs
+            .polls
+            .store(polls.saturating_sub(1), Ordering::Relaxed);
         if self.knobs.state() == QueueState::Running {
             self.complete();
             let mut wire = lock(&self.wires[self.number]);
@@ -427,6 +438,9 @@ struct FakeRx {
 
 impl RxQueue for FakeRx {
     fn burst(&mut self, out: &mut RxBurst) -> usize {
+        if self.knobs.polls.load(Ordering::Relaxed) > 0 {
+            return 0;
+        }
         let looks = self.knobs.looks.load(Ordering::Relaxed);
         if looks > 0 {
             self.knobs.looks.store(looks - 1, Ordering::Relaxed);

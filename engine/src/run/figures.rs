@@ -169,7 +169,7 @@ pub(super) fn finish(mut run: Run) -> Finished {
         broken.push(format!("{} workers panicked", returned.panicked));
     }
     let leaked = close_pools(&mut run.sites);
-    let bottleneck = bottleneck(&figures, &run);
+    let bottleneck = bottleneck(&figures, &returned.counts, &run);
     let mut failures = Vec::new();
     let mut ports = Vec::new();
     for (number, site) in run.sites.into_iter().enumerate() {
@@ -353,20 +353,27 @@ fn close_pools(sites: &mut [Site]) -> u64 {
         .sum()
 }
 
-fn bottleneck(figures: &Figures, run: &Run) -> Bottleneck {
+fn bottleneck(figures: &Figures, counts: &[Vec<TxCounts>], run: &Run) -> Bottleneck {
     let mut all = Shortfall::default();
     for port in &figures.ports {
         all.add(&port.shortfall);
     }
-    let most = all
-        .late
-        .max(all.ring_full)
-        .max(all.paused + all.abandoned)
-        .max(all.ended);
+    // Frames that a device took along when it was reset, or has when it fails; others it had at
+    // the end because it is slow.
+    let failed = run.sites.iter().any(|site| site.failure.is_some());
+    let reset: u64 = counts.iter().flatten().map(|counts| counts.abandoned).sum();
+    let taken_along = if failed {
+        all.abandoned
+    } else {
+        reset.min(all.abandoned)
+    };
+    let away = all.paused + taken_along;
+    let slow = all.ring_full + (all.abandoned - taken_along);
+    let most = all.late.max(slow).max(away).max(all.ended);
     if most > 0 {
         return match most {
-            most if most == all.ring_full => Bottleneck::Port,
-            most if most == all.paused + all.abandoned => Bottleneck::Away,
+            most if most == slow => Bottleneck::Port,
+            most if most == away => Bottleneck::Away,
             _ => Bottleneck::Generator,
         };
     }

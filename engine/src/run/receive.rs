@@ -95,6 +95,7 @@ impl ReceiveTask {
         counts: Arc<QueueReceived>,
         gate: Arc<Gate>,
     ) -> Self {
+        gate.receiver();
         Self {
             queue,
             burst: RxBurst::default(),
@@ -208,9 +209,8 @@ impl ReceiveTask {
     /// Looks whether receiving is over.
     #[inline]
     fn look_for_end(&mut self, now_ns: u64) {
-        let sent = self.gate.senders() == 0;
         match self.phase {
-            Phase::Receiving if sent => {
+            Phase::Receiving if self.gate.has_sent() => {
                 let over =
                     self.times.has_senders || self.gate.is_stopped() || now_ns >= self.times.end_ns;
                 if over {
@@ -230,6 +230,7 @@ impl ReceiveTask {
                     && !self.gate.is_outstanding();
                 let long = now_ns.saturating_sub(since_ns) >= self.times.drain_ns;
                 if quiet || long {
+                    self.gate.receiver_done();
                     self.phase = Phase::Done;
                 }
             }

@@ -42,6 +42,8 @@ enum Phase {
     Draining {
         until_ns: u64,
     },
+    /// Over, but what the device still has may leave while others receive.
+    Lingering,
     Done,
 }
 
@@ -202,6 +204,10 @@ impl SendTask {
             Phase::Sending => self.send(now_ns),
             Phase::Draining { until_ns } => {
                 self.drain(now_ns, until_ns);
+                Visit::default()
+            }
+            Phase::Lingering => {
+                self.linger();
                 Visit::default()
             }
             Phase::Done => Visit::default(),
@@ -680,15 +686,27 @@ impl SendTask {
         if in_flight > 0 && now_ns < until_ns && self.queue.state() != QueueState::Failed {
             return;
         }
-        // What is with the device still is as good as abandoned: it is about to be stopped.
-        self.charge_abandoned(in_flight);
-        self.counts.abandoned.add(in_flight);
-        self.phase = Phase::Done;
+        self.phase = Phase::Lingering;
         if self.is_received {
             let abandoned = self.counts.abandoned.get();
             self.gate.expect(self.posted.saturating_sub(abandoned));
         }
         self.gate.sender_done();
+    }
+
+    /// Watches frames leave until nobody receives them any more. What the device has then is as
+    /// good as abandoned: it is about to be stopped.
+    fn linger(&mut self) {
+        let has_received = self.gate.has_received();
+        self.queue.poll();
+        self.note_abandoned();
+        let in_flight = self.queue.counts().in_flight();
+        if in_flight > 0 && !has_received {
+            return;
+        }
+        self.charge_abandoned(in_flight);
+        self.counts.abandoned.add(in_flight);
+        self.phase = Phase::Done;
     }
 }
 

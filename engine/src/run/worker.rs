@@ -48,6 +48,7 @@ impl<C: Clock> Worker<C> {
     /// The clock is read after each visit. That reading tells how long the visit took, and it is
     /// the time at which the next one begins.
     pub(super) fn run(mut self) -> Vec<Placed> {
+        let _watch = Watch(Arc::clone(&self.gate));
         if let Some(core) = self.core {
             (self.hooks.on_worker_start)(core);
         }
@@ -96,6 +97,17 @@ impl<C: Clock> Worker<C> {
                 Task::Forward(task) => task.begin(end_ns),
                 Task::Idle(_) => {}
             }
+        }
+    }
+}
+
+/// Tells the others if this worker panics: they would wait for its queues for ever.
+struct Watch(Arc<Gate>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.give_up();
         }
     }
 }

@@ -397,3 +397,38 @@ fn a_share_of_the_line_follows_the_links_speed() {
     // 10 % of 14 880 952.38 a second for 20 ms.
     assert_eq!(done.figures.asked_frames, 29_761);
 }
+
+#[test]
+fn frames_that_leave_a_slow_device_after_the_drain_are_sent_if_they_are_received() {
+    let (port, knobs) = fake::looped();
+    let mut one = PortPlan::new(port);
+    one.streams = vec![stream("one", 500_000.0, Measure::Count)];
+    one.streams[0].mode = Mode::Burst { frames: 100 };
+    one.peer = Some(0);
+    let mut plan = RunPlan::new(vec![one]);
+    plan.duration_ns = Some(MS);
+    plan.drain_ns = MS;
+    plan.yield_when_idle = false;
+    // Two visits of 50 ns to a poll: half a drain time after the end of it.
+    knobs.polls.store(15_000, Ordering::Relaxed);
+    let done = run(plan, Manual::new(50));
+    let one = &done.figures.streams[0];
+    assert_eq!((one.tx_frames, one.rx_frames), (100, 100));
+    assert_eq!(
+        (one.lost, one.surplus, one.shortfall.total()),
+        (Some(0), 0, 0)
+    );
+}
+
+#[test]
+fn what_a_slow_device_keeps_is_the_ports_fault() {
+    let (mut one, knobs) = plan(vec![stream("one", 500_000.0, Measure::Count)]);
+    one.drain_ns = MS;
+    knobs.polls.store(u64::MAX, Ordering::Relaxed);
+    let done = run(one, Manual::new(50));
+    let short = done.figures.ports[0].shortfall;
+    assert_eq!(done.figures.ports[0].tx_frames, 0);
+    assert_eq!(short.abandoned, fake::SLOTS as u64);
+    assert_eq!(short.total(), 10_000);
+    assert_eq!(done.bottleneck, Bottleneck::Port);
+}
