@@ -1,4 +1,5 @@
 //! What translates a device's addresses.
+#![expect(unsafe_code, reason = "an area is a promise that memory is there")]
 
 use std::fs::File;
 use std::io;
@@ -74,19 +75,69 @@ impl MapError {
     }
 }
 
-/// A stretch of memory as devices see it.
+/// A stretch of memory as devices see it: memory that is there, as only this crate can promise.
 #[derive(Debug, Clone, Copy)]
 pub struct Area<'a> {
+    pub(crate) iova: Iova,
+    pub(crate) address: u64,
+    pub(crate) len: u64,
+    pub(crate) file: BorrowedFd<'a>,
+    pub(crate) offset: u64,
+}
+
+impl<'a> Area<'a> {
+    /// The `len` bytes at `address` in this process, which are those at `offset` of `file`, under
+    /// bus address `iova`.
+    ///
+    /// # Safety
+    /// A space that maps the area lets devices write to it: the memory is there as long as it is
+    /// mapped, and nothing but [`Dma`](crate::Dma) cells and frames refers to it.
+    #[must_use]
+    pub const unsafe fn new(
+        iova: Iova,
+        address: u64,
+        len: u64,
+        file: BorrowedFd<'a>,
+        offset: u64,
+    ) -> Self {
+        Self {
+            iova,
+            address,
+            len,
+            file,
+            offset,
+        }
+    }
+
     /// First bus address.
-    pub iova: Iova,
+    #[must_use]
+    pub const fn iova(&self) -> Iova {
+        self.iova
+    }
+
     /// First address in this process.
-    pub address: u64,
+    #[must_use]
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
     /// Bytes.
-    pub len: u64,
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.len
+    }
+
     /// The file that holds the memory.
-    pub file: BorrowedFd<'a>,
+    #[must_use]
+    pub const fn file(&self) -> BorrowedFd<'a> {
+        self.file
+    }
+
     /// Where in the file the area begins.
-    pub offset: u64,
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
 }
 
 /// How a space turns bus addresses into memory.

@@ -3,10 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use hugemem::{
-    Area, DmaSpace, Iova, MapError, PageCount, PageSize, Region, ReserveError, VhostSpace,
-    page_holders, reserve, survey,
-};
+use hugemem::{PageCount, PageSize, Region, ReserveError, page_holders, reserve, survey};
 
 fn file(root: &Path, path: &str, content: &str) {
     let path = root.join(path);
@@ -181,38 +178,4 @@ fn a_region_beyond_all_memory_is_an_error() {
         let error = Region::new(len, PageSize::Base4K, None).unwrap_err();
         assert!(error.to_string().contains("not free"), "{error}");
     }
-}
-
-#[test]
-fn a_vhost_peers_table_holds_eight_regions_and_no_more() {
-    let region = Region::new(4096, PageSize::Base4K, None).unwrap();
-    let space = VhostSpace::new();
-    let area = |n: u64| Area {
-        iova: Iova::from_device(n << 30),
-        address: region.address() + n,
-        len: 4096,
-        file: region.file(),
-        offset: n << 12,
-    };
-    assert_eq!(space.area_limit(), 8);
-    for n in 0..8 {
-        space.map(&area(n)).unwrap();
-    }
-    assert!(matches!(
-        space.map(&area(8)),
-        Err(MapError::Scattered { areas: 9 })
-    ));
-    space.unmap(Iova::from_device(3 << 30), 4096);
-    space.map(&area(8)).unwrap();
-    let table = space.table();
-    let guests: Vec<u64> = table.iter().map(|row| row.guest >> 30).collect();
-    assert_eq!(guests, [0, 1, 2, 4, 5, 6, 7, 8]);
-    let last = &table[7];
-    assert_eq!(
-        (last.user, last.offset, last.len),
-        (region.address() + 8, 8 << 12, 4096)
-    );
-    let same = std::os::fd::AsRawFd::as_raw_fd(&*last.file);
-    let link = fs::read_link(format!("/proc/self/fd/{same}")).unwrap();
-    assert!(link.to_string_lossy().contains("rgen"), "{link:?}");
 }

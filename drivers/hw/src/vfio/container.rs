@@ -254,9 +254,9 @@ impl DmaSpace for Container {
             let mut map = vfio::vfio_iommu_type1_dma_map {
                 argsz: size::<vfio::vfio_iommu_type1_dma_map>(),
                 flags: vfio::VFIO_DMA_MAP_FLAG_READ | vfio::VFIO_DMA_MAP_FLAG_WRITE,
-                vaddr: area.address,
-                iova: area.iova.get(),
-                size: area.len,
+                vaddr: area.address(),
+                iova: area.iova().get(),
+                size: area.bytes(),
             };
             self.node.call_on(request::IOMMU_MAP_DMA, &mut map)
         })

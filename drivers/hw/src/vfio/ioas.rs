@@ -121,9 +121,9 @@ impl DmaSpace for Ioas {
                     | iommufd::iommufd_ioas_map_flags_IOMMU_IOAS_MAP_READABLE
                     | iommufd::iommufd_ioas_map_flags_IOMMU_IOAS_MAP_WRITEABLE,
                 ioas_id: self.id,
-                user_va: area.address,
-                length: area.len,
-                iova: area.iova.get(),
+                user_va: area.address(),
+                length: area.bytes(),
+                iova: area.iova().get(),
                 ..Default::default()
             };
             self.node.call_on(request::IOAS_MAP, &mut map)

@@ -40,7 +40,7 @@ impl Pinned {
         }
         match result {
             Ok(_) => {
-                self.bytes.fetch_add(area.len, Ordering::Relaxed);
+                self.bytes.fetch_add(area.bytes(), Ordering::Relaxed);
                 Ok(())
             }
             Err(source) => Err(self.refused(area, source)),
@@ -60,12 +60,12 @@ impl Pinned {
     fn refused(&self, area: &Area<'_>, source: io::Error) -> MapError {
         match source.raw_os_error() {
             Some(libc::ENOMEM) => MapError::LockLimit {
-                bytes: self.bytes.load(Ordering::Relaxed) + area.len,
+                bytes: self.bytes.load(Ordering::Relaxed) + area.bytes(),
             },
             Some(libc::ENOSPC) => MapError::Entries,
             _ => MapError::Kernel {
-                iova: area.iova,
-                bytes: area.len,
+                iova: area.iova(),
+                bytes: area.bytes(),
                 source,
             },
         }
