@@ -91,7 +91,7 @@ impl Session {
         // Before ports are opened: from here on Ctrl-C must find somebody who closes them.
         let interrupt = Interrupt::listen()
             .map_err(|error| Error::Unexpected(format!("no signal handler: {error}")))?;
-        let mut ports = open_ports(names, &cores)?;
+        let mut ports = open_ports(names, &cores, &interrupt)?;
         let link_bps = ports.iter_mut().map(link_bps).collect();
         let labels = ports.iter().map(|port| port.info().name.clone()).collect();
         Ok(Self {
@@ -189,7 +189,11 @@ fn refuse_unready(host: &Host, machine: &Machine) -> Result<(), Error> {
     }
 }
 
-fn open_ports(names: &[String], cores: &Cores) -> Result<Vec<Box<dyn Port>>, Error> {
+fn open_ports(
+    names: &[String],
+    cores: &Cores,
+    interrupt: &Interrupt,
+) -> Result<Vec<Box<dyn Port>>, Error> {
     let texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let options = catalog::Options {
         model_core: cores.model,
@@ -199,6 +203,7 @@ fn open_ports(names: &[String], cores: &Cores) -> Result<Vec<Box<dyn Port>>, Err
         } else {
             cores.workers.len().max(1)
         },
+        stop: interrupt.flag(),
     };
     catalog::open(&texts, &options).map_err(|error| refused(&error))
 }
@@ -209,6 +214,7 @@ fn refused(error: &OpenError) -> Error {
     let exit = match code {
         "port-string" | "port-kind" | "port-option" | "port-driver" | "port-taken" => Exit::Usage,
         "peer-broken" => Exit::PortFailed,
+        "interrupted" => Exit::Interrupted,
         _ => Exit::NotReady,
     };
     Error::Open {

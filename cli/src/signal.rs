@@ -29,6 +29,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// For others to look at.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether it has come.
     pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -150,6 +150,11 @@ fn port_strings_that_name_none_are_refused_with_what_they_look_like() {
         &[USAGE],
         "taken",
     );
+    refused(
+        &run_bench(&["-p", "sim:virtio,loss=1%", "-p", "sim:virtio,loss=2%"]),
+        &[USAGE],
+        "at the other end of the wire",
+    );
     // The machine may lack an IOMMU, which is then told first.
     refused(
         &run_bench(&["-p", "0000:ff:1f.7"]),

@@ -186,3 +186,35 @@ fn an_interrupted_run_prints_its_partial_result() {
     assert!(sent > 0 && sent == received, "{document:#}");
     assert!(document["duration_s"].as_f64().unwrap() < 30.0);
 }
+
+#[test]
+fn as_many_queues_are_used_as_were_asked_for() {
+    let pair = [
+        "-p",
+        "sim:virtio,queues=2,rx_slots=512",
+        "-p",
+        "sim:virtio,queues=2,rx_slots=512",
+    ];
+    let run = [
+        &[
+            "run",
+            "bench",
+            "-t",
+            "vm=random",
+            "-m",
+            "100kpps",
+            "-d",
+            "200ms",
+            "--json",
+        ][..],
+        &pair,
+    ]
+    .concat();
+    let document = rgen::run(&run).json();
+    adds_up(&document);
+    for port in document["ports"].as_array().unwrap() {
+        for queue in ["tx0_frames", "tx1_frames", "rx0_frames", "rx1_frames"] {
+            assert!(number(port, &format!("/extended/{queue}")) > 0, "{port:#}");
+        }
+    }
+}

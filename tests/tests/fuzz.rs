@@ -285,7 +285,7 @@ fn a_profile_in_toml_is_shown_or_refused_with_the_place() {
 }
 
 /// How long `meet` may take, a busy machine's delays included.
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(20);
 
 /// One port against one liar, for a moment: it may fail, in its own words, but not hang, panic or
 /// keep a frame.

@@ -9,7 +9,7 @@ use rig::conformance::{Line, PATIENCE, Received, frame, same};
 use rig::sims::{Variant, open, wired};
 
 /// Longer than anything that waits for a device may take.
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(20);
 
 fn formats() -> [Variant; 4] {
     [

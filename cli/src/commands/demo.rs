@@ -36,12 +36,15 @@ pub(super) fn run(args: &Demo, manner: Manner) -> Result<Exit, Error> {
     Ok(exit)
 }
 
+/// Rings that bear a pause of some milliseconds: other programs may want the core too.
+const PORT: &str = "sim:virtio,rx_slots=4096";
+
 /// What one would type instead: `rgen run latency -p sim:virtio -p sim:virtio -m 1mpps`.
 fn arguments(duration: &str) -> Run {
     Run {
         profile: "latency".to_owned(),
         machine: Machine {
-            ports: vec!["sim:virtio".to_owned(), "sim:virtio".to_owned()],
+            ports: vec![PORT.to_owned(), PORT.to_owned()],
             cores: None,
             no_huge: false,
             duration: Some(duration.to_owned()),

@@ -75,7 +75,10 @@ fn start(args: &Fwd, session: &mut Session) -> Result<Run, run::RunError> {
     let duration_ns = session.duration.map(nanoseconds);
     let yields = session.cores.yields();
     let Some(mode) = mode(args.mode) else {
-        let ports = ports.into_iter().map(sender).collect();
+        let macs: Vec<_> = ports.iter().map(|port| port.info().mac).collect();
+        let dst = |n: usize| macs.get(n ^ 1).copied().unwrap_or(NOBODY);
+        let ports = ports.into_iter().enumerate();
+        let ports = ports.map(|(n, port)| sender(port, dst(n))).collect();
         let mut plan = RunPlan::new(ports);
         plan.duration_ns = duration_ns;
         plan.cores.clone_from(&session.cores.workers);
@@ -94,11 +97,15 @@ fn start(args: &Fwd, session: &mut Session) -> Result<Run, run::RunError> {
     run::forward(plan, session.clock, hooks)
 }
 
-/// A port that sends one frame again and again, as fast as it takes it, and receives nothing.
-fn sender(port: Box<dyn port::Port>) -> PortPlan {
+/// Whom frames go to where the other end is not ours, as in testpmd.
+const NOBODY: port::Mac = [0x02, 0, 0, 0, 0, 0];
+
+/// A port that sends one frame to `dst` again and again, as fast as it takes it, and receives
+/// nothing.
+fn sender(port: Box<dyn port::Port>, dst: port::Mac) -> PortPlan {
     let macs = Macs {
         src: port.info().mac,
-        dst: [0x02, 0, 0, 0, 0, 0],
+        dst,
     };
     let mut plan = PortPlan::new(port);
     let profile = profile::Profile::new("udp64", &[]).expect("udp64 is built in");

@@ -79,6 +79,18 @@ pub enum OpenError {
     /// The device cannot be reached.
     #[error(transparent)]
     Vfio(#[from] hw::vfio::OpenError),
+    /// The two ends of a wire describe it differently.
+    #[error("'{text}': {option}={second} here, {option}={first} at the other end of the wire")]
+    WireTwice {
+        /// The string of the second end.
+        text: String,
+        /// The option.
+        option: &'static str,
+        /// Its value at the first end.
+        first: String,
+        /// Its value at the second end.
+        second: String,
+    },
     /// The same end twice.
     #[error("'{text}': this end of the simulated wire is taken already")]
     EndTaken {
@@ -96,7 +108,9 @@ impl OpenError {
                 "port-string"
             }
             Self::NotYet { .. } => "port-kind",
-            Self::UnknownOption { .. } | Self::BadValue { .. } => "port-option",
+            Self::UnknownOption { .. } | Self::BadValue { .. } | Self::WireTwice { .. } => {
+                "port-option"
+            }
             Self::NoSuchDriver { .. } => "port-driver",
             Self::EndTaken { .. } => "port-taken",
             Self::NoDriver { .. } => "port-unknown",
@@ -119,6 +133,7 @@ impl OpenError {
             Self::UnknownOption { known, .. } => format!("options are: {known}"),
             Self::BadValue { allowed, .. } => format!("use {allowed}"),
             Self::NoSuchDriver { known, .. } => format!("drivers are: {known}"),
+            Self::WireTwice { option, .. } => format!("give {option} at one end only"),
             Self::EndTaken { .. } => "give two sim: ports, or name the ends /0 and /1".into(),
         })
     }
@@ -128,6 +143,8 @@ fn virtio_code(error: &virtio::OpenError) -> &'static str {
     use virtio::OpenError as E;
     match error {
         E::Option { .. } | E::NotOffered { .. } => "port-option",
+        E::Interrupted { .. } => "interrupted",
+        E::NoSocket { .. } => "no-socket",
         E::NoPeer { .. } | E::Listen { .. } | E::Nobody { .. } => "no-peer",
         E::Silent { .. } | E::Closed { .. } | E::Nonsense { .. } => "peer-broken",
         _ => "port-open",

@@ -21,6 +21,9 @@ mod vhost;
 pub use error::OpenError;
 pub use pci::supports;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use port::Port;
 
 use crate::null::Null;
@@ -35,6 +38,8 @@ pub struct Options {
     /// Threads of the caller's that are busy all the time: with too few cores for them and the
     /// simulated devices, all of them yield when idle.
     pub busy_threads: usize,
+    /// Ends waiting for peers once it is set.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Opens the ports that `texts` name, in that order: all of them, or none.
@@ -55,7 +60,7 @@ pub fn open(texts: &[&str], options: &Options) -> Result<Vec<Box<dyn Port>>, Ope
                 Given::of(spec).done("none")?;
                 ports.push((place, Box::new(Null::new(&spec.text))));
             }
-            Place::VhostUser { path } => ports.push((place, vhost::open(spec, path)?)),
+            Place::VhostUser { path } => ports.push((place, vhost::open(spec, path, options)?)),
             Place::Pci { bdf } => ports.push((place, pci::open(spec, *bdf)?)),
         }
     }

@@ -84,6 +84,12 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// Slots of a ring.
+    pub(crate) fn slots(&mut self, key: &str) -> Result<Option<usize>, OpenError> {
+        let slots = self.number(key, "16 to 32768 slots", 16, 32_768)?;
+        Ok(slots.and_then(|slots| usize::try_from(slots).ok()))
+    }
+
     /// A share: `0.1%` or `0.001`.
     pub(crate) fn share(&mut self, key: &str) -> Result<Option<f64>, OpenError> {
         self.parsed(key, "a share, as 0.1% or 0.001", |value| {
@@ -154,6 +160,7 @@ impl<'a> Options<'a> {
             mergeable: self.choice("mergeable")?.unwrap_or_default(),
             indirect: self.choice("indirect")?.unwrap_or_default(),
             pairs: pairs.and_then(|pairs| usize::try_from(pairs).ok()),
+            ..virtio::Options::default()
         })
     }
 

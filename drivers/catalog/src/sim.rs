@@ -16,8 +16,13 @@ use crate::{OpenError, Options as OpenOptions};
 /// Drivers that can be simulated.
 const DRIVERS: &str = "virtio";
 /// Options of a `sim:virtio` port.
-const KNOWN: &str = "packed, in_order, mergeable, indirect, queues, mtu, mac, legacy, speed, \
-                     paced, seed, loss, corrupt, bad_fcs, dup, reorder, delay, flap";
+const KNOWN: &str = "packed, in_order, mergeable, indirect, queues, rx_slots, tx_slots, mtu, mac, \
+                     legacy, speed, paced, seed, loss, corrupt, bad_fcs, dup, reorder, delay, flap";
+
+/// Those of them that are the wire's.
+const CABLE: [&str; 10] = [
+    "speed", "paced", "seed", "loss", "corrupt", "bad_fcs", "dup", "reorder", "delay", "flap",
+];
 
 /// A port, and its place among those asked for.
 pub(crate) type Placed = (usize, Box<dyn Port>);
@@ -40,6 +45,7 @@ pub(crate) fn open(specs: &[Spec], options: &OpenOptions) -> Result<Vec<Placed>,
     let mut opened = Vec::new();
     for (wire, pair) in simulated.chunks(2).enumerate() {
         let swapped = swapped(pair)?;
+        agree(pair)?;
         let mut ends = Vec::new();
         let mut cable = WireOptions::default();
         for (n, (_, spec)) in pair.iter().enumerate() {
@@ -69,6 +75,27 @@ fn swapped(pair: &[(usize, &Spec)]) -> Result<bool, OpenError> {
         (Some(1), _) | (None, Some(0)) => Ok(true),
         _ => Ok(false),
     }
+}
+
+/// The wire is one thing: what both ends say of it must be the same.
+fn agree(pair: &[(usize, &Spec)]) -> Result<(), OpenError> {
+    let [(_, one), (_, other)] = pair else {
+        return Ok(());
+    };
+    for key in CABLE {
+        let said = |spec: &Spec| spec.options.iter().rfind(|(name, _)| name == key).cloned();
+        if let (Some((_, first)), Some((_, second))) = (said(one), said(other))
+            && first != second
+        {
+            return Err(OpenError::WireTwice {
+                text: other.text.clone(),
+                option: key,
+                first,
+                second,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Puts a wire between the ends and opens our driver on each. Where only one was asked for, the
@@ -137,7 +164,12 @@ fn ring_options(
         ..VirtioOptions::default()
     };
     // The device offers everything; the driver is told what to take.
-    let driver = options.virtio()?;
+    let mut driver = options.virtio()?;
+    driver.rx_slots = options.slots("rx_slots")?;
+    driver.tx_slots = options.slots("tx_slots")?;
+    let most = driver.rx_slots.max(driver.tx_slots).unwrap_or(0);
+    let most = u16::try_from(most.next_power_of_two()).unwrap_or(device.queue_size);
+    device.queue_size = device.queue_size.max(most);
     (
         device.packed,
         device.in_order,
@@ -248,8 +280,12 @@ impl Port for SimPort {
         self.inner.link()
     }
 
+    /// The driver's. A virtio device has no counter for frames that found no buffer; this one is
+    /// known to have met some.
     fn counters(&mut self) -> Result<Counters, PortError> {
-        self.inner.counters()
+        let mut counters = self.inner.counters()?;
+        counters.rx_missed += self.sim.counters(self.end).rx_no_buffer;
+        Ok(counters)
     }
 
     /// The driver's, and what the device and the wire behind it counted, so that a loss has a

@@ -1,6 +1,6 @@
 //! What a port is started with, and what it gives.
 
-use crate::caps::Offloads;
+use crate::caps::{Caps, Offloads};
 use crate::queue::{RxQueue, TxQueue};
 
 /// How a port shall run.
@@ -33,6 +33,19 @@ impl Default for Config {
             offloads: Offloads::empty(),
             rx_capacity: 2048,
             rss: None,
+        }
+    }
+}
+
+impl Config {
+    /// As many queues as a port with `caps` has when nobody asks, and the default of everything
+    /// else.
+    #[must_use]
+    pub fn of(caps: &Caps) -> Self {
+        Self {
+            rx_queues: caps.rx_queues.default,
+            tx_queues: caps.tx_queues.default,
+            ..Self::default()
         }
     }
 }

@@ -83,6 +83,11 @@ impl PortError {
     pub fn remedy(&self) -> Option<String> {
         match self {
             Self::Refused { cure, .. } => cure.clone(),
+            Self::Stuck { .. } => Some(
+                "the device or its peer hangs, or gets no time to run: free a core for it, or reset \
+                 it"
+                .into(),
+            ),
             _ => None,
         }
     }

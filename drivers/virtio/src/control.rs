@@ -94,8 +94,8 @@ pub(crate) const MACS_MAX: usize = (ANSWER - 10) / 6;
 const OK: u8 = 0;
 /// What no device answers.
 const PENDING: u8 = 0xff;
-/// How long a device may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a device may take: a model or a hypervisor on a busy machine takes its time.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The control queue.
 pub(crate) struct Control {

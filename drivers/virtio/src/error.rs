@@ -72,6 +72,20 @@ pub enum OpenError {
         /// What is possible.
         allowed: String,
     },
+    /// The path is no socket's, and can be none's.
+    #[error("{} cannot be a vhost-user socket: {what}", path.display())]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Somebody asked to stop while a peer was waited for.
+    #[error("interrupted while waiting for a peer at {}", path.display())]
+    Interrupted {
+        /// The socket.
+        path: PathBuf,
+    },
     /// No peer listens on the path.
     #[error("no vhost-user peer at {}", path.display())]
     NoPeer {
@@ -143,6 +157,7 @@ impl OpenError {
             Self::TooFewQueues { offered, .. } => {
                 Some(format!("queues={offered}, or give the device more"))
             }
+            Self::NoSocket { .. } => Some("name the socket of a vhost-user peer".into()),
             Self::NoPeer { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!(
                     "ls -l {}; run as a user who may write to it",
@@ -159,6 +174,13 @@ impl OpenError {
                     path.display()
                 ))
             }
+            Self::Listen { source, path } if source.kind() == io::ErrorKind::NotFound => {
+                let parent = path.parent().unwrap_or(path);
+                Some(format!(
+                    "make the directory first: mkdir -p {}",
+                    parent.display()
+                ))
+            }
             Self::Nobody { path, .. } => Some(format!(
                 "start the peer as a client of {}, or connect to it: leave out server=on",
                 path.display()
@@ -166,9 +188,15 @@ impl OpenError {
             Self::Silent { .. } | Self::Closed { .. } | Self::Nonsense { .. } => {
                 Some("check that the socket is a vhost-user backend's, and look in its log".into())
             }
-            Self::Bar { .. } | Self::Broken { .. } | Self::Option { .. } | Self::Listen { .. } => {
-                None
-            }
+            Self::Broken { .. } => Some(
+                "restart or update what provides the device, and look in its log: rgen needs what \
+                 virtio 1.0 prescribes"
+                    .into(),
+            ),
+            Self::Bar { .. }
+            | Self::Option { .. }
+            | Self::Listen { .. }
+            | Self::Interrupted { .. } => None,
         }
     }
 }

@@ -56,21 +56,22 @@ use port::{Defaults, Virtio};
 use vhost::VhostUser;
 
 /// Slots of a PCI device's rings when nobody asks: what most devices have at most.
-const PCI_SLOTS: Defaults = Defaults {
-    rx_slots: 1024,
-    tx_slots: 1024,
-};
+const PCI_SLOTS: usize = 1024;
 
 /// Opens a virtio network device on PCI: the modern interface if it has one, else the legacy.
 ///
 /// # Errors
 /// It is no virtio network device, or a broken one, or it does not offer what `options` insist on.
 pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn Port>, OpenError> {
+    let defaults = Defaults {
+        rx_slots: options.rx_slots.unwrap_or(PCI_SLOTS),
+        tx_slots: options.tx_slots.unwrap_or(PCI_SLOTS),
+    };
     Ok(match Modern::open(function)? {
-        Ok(modern) => Box::new(Virtio::new(modern, options.clone(), PCI_SLOTS)?),
+        Ok(modern) => Box::new(Virtio::new(modern, options.clone(), defaults)?),
         Err(function) => {
             let legacy = Legacy::open(function)?;
-            Box::new(Virtio::new(legacy, options.clone(), PCI_SLOTS)?)
+            Box::new(Virtio::new(legacy, options.clone(), defaults)?)
         }
     })
 }

@@ -1,5 +1,7 @@
 //! What a user may choose about a port.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use port::Mac;
@@ -32,6 +34,11 @@ pub struct Options {
     pub indirect: Choice,
     /// Queue pairs to offer in [`Caps`](port::Caps); none for all that the device has.
     pub pairs: Option<usize>,
+    /// Slots of each receive ring on PCI when the run does not say: 1024 if none. More bear longer
+    /// pauses of the receiving core, and lie less in its cache.
+    pub rx_slots: Option<usize>,
+    /// Slots of each send ring on PCI, likewise.
+    pub tx_slots: Option<usize>,
 }
 
 /// How to reach a vhost-user peer, and what to ask of it.
@@ -51,6 +58,8 @@ pub struct VhostOptions {
     pub connect_timeout: Duration,
     /// How long a peer may take to answer one request.
     pub reply_timeout: Duration,
+    /// Ends the wait for a peer once it is set.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for VhostOptions {
@@ -63,6 +72,7 @@ impl Default for VhostOptions {
             tx_slots: 1024,
             connect_timeout: Duration::from_secs(5),
             reply_timeout: Duration::from_secs(3),
+            stop: Arc::default(),
         }
     }
 }

@@ -102,8 +102,8 @@ impl<T: Transport> Virtio<T> {
             what,
         };
         if !transport.is_legacy() && !offered.contains(Features::VERSION_1) {
-            let what = "VERSION_1 (a device of the virtio standard)".into();
-            return Err(OpenError::NotOffered {
+            let what = "it does not offer VERSION_1: no device of the virtio standard".into();
+            return Err(OpenError::Broken {
                 port: name.clone(),
                 what,
             });
@@ -138,7 +138,7 @@ impl<T: Transport> Virtio<T> {
             driver: "virtio",
             device: transport.device(),
             pci: transport.pci(),
-            mac: config.mac.unwrap_or_else(|| random_mac(&name)),
+            mac: config.mac.unwrap_or_else(|| made_up_mac(&name)),
             node: transport.node(),
             simulated: name.starts_with("sim:"),
             name,
@@ -400,7 +400,8 @@ fn caps<T: Transport>(
     };
     let queues = Limits {
         range: 0..=pairs,
-        default: 1,
+        // As many as were asked for when the port was opened.
+        default: options.pairs.map_or(1, |asked| asked.min(pairs)),
         power_of_two: false,
     };
     let max_frame = config.mtu.map_or(LARGEST, |mtu| usize::from(mtu) + AROUND);
@@ -420,7 +421,7 @@ fn prev_power_of_two(value: usize) -> usize {
 }
 
 /// A locally administered address for a device that has none.
-fn random_mac(name: &str) -> Mac {
+fn made_up_mac(name: &str) -> Mac {
     let sum = name.bytes().fold(0u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
     });

@@ -372,7 +372,7 @@ fn what_is_not_offered_is_said() {
         features: PROTOCOL | PACKED,
         ..Script::default()
     });
-    assert!(matches!(&error, OpenError::NotOffered { what, .. } if what.contains("VERSION_1")));
+    assert!(matches!(&error, OpenError::Broken { what, .. } if what.contains("VERSION_1")));
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("s");
     let device = Options {
@@ -764,7 +764,7 @@ fn a_server_waits_for_its_peer_and_leaves_no_socket_behind() {
     std::fs::write(&path, "a file").unwrap();
     let error = open_vhost_user(&path, &server).err().unwrap();
     assert!(
-        matches!(error, OpenError::Listen { .. }),
+        matches!(error, OpenError::NoSocket { .. }),
         "a file is nobody's to remove: {error}"
     );
     assert!(path.exists());
@@ -789,4 +789,60 @@ fn a_port_starts_and_stops_many_times_on_the_same_memory() {
     }
     drop(port);
     peer.thread.join().unwrap();
+}
+
+#[test]
+fn what_can_never_be_a_socket_is_named_at_either_end() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "not a socket").unwrap();
+    let long = dir.path().join("x".repeat(120));
+    for server in [false, true] {
+        let options = VhostOptions {
+            server,
+            ..impatient()
+        };
+        for (path, words) in [
+            (file.as_path(), "a file of another kind"),
+            (dir.path(), "a directory"),
+            (long.as_path(), "longer than 107"),
+        ] {
+            let error = open_vhost_user(path, &options).err().unwrap();
+            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.remedy().is_some());
+        }
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"not a socket");
+    let error = open_vhost_user(
+        &dir.path().join("no/such/folder/s"),
+        &VhostOptions {
+            server: true,
+            ..impatient()
+        },
+    );
+    let cure = error.err().unwrap().remedy().unwrap();
+    assert!(cure.contains("mkdir -p"), "{cure}");
+}
+
+#[test]
+fn waiting_for_a_peer_ends_when_it_is_told_to() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("s");
+    let options = VhostOptions {
+        server: true,
+        connect_timeout: Duration::from_secs(3600),
+        ..options()
+    };
+    let stop = std::sync::Arc::clone(&options.stop);
+    let waiting = std::thread::spawn({
+        let path = path.clone();
+        move || open_vhost_user(&path, &options).err().unwrap()
+    });
+    while !path.exists() {
+        std::thread::yield_now();
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = waiting.join().unwrap();
+    assert!(matches!(error, OpenError::Interrupted { .. }), "{error}");
+    assert!(!path.exists());
 }

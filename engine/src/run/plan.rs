@@ -95,17 +95,17 @@ pub struct PortPlan {
 }
 
 impl PortPlan {
-    /// `port` with nothing to send, receiving everything, one queue each way.
+    /// `port` with nothing to send, receiving everything, on its default number of queues.
     #[must_use]
     pub fn new(port: Box<dyn Port>) -> Self {
         Self {
+            config: Config::of(port.caps()),
             port,
             streams: Vec::new(),
             unlimited: false,
             receive: true,
             peer: None,
             promiscuous: true,
-            config: Config::default(),
         }
     }
 }

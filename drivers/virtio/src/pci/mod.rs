@@ -13,7 +13,7 @@ use crate::error::OpenError;
 use crate::regs::{Status, pci};
 
 /// How long a device may take to reset.
-pub(crate) const RESET_TIME: Duration = Duration::from_secs(2);
+pub(crate) const RESET_TIME: Duration = Duration::from_secs(5);
 
 /// Checks that `function` is a virtio network device that is there, and lets it answer.
 pub(crate) fn identify<F: Function>(function: &F) -> Result<(u16, u16), OpenError> {

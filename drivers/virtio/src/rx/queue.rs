@@ -142,11 +142,12 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
             return Ok(meta);
         } else {
             frame.set_len(len - self.fit.header);
-            self.frames += 1;
-            self.bytes += (len - self.fit.header) as u64 + FCS;
             if MERGE || CSUM {
                 self.read_header(frame, &mut meta)?;
             }
+            // A frame about which the device lied is none.
+            self.frames += 1;
+            self.bytes += (len - self.fit.header) as u64 + FCS;
         }
         if MERGE && self.rest > 0 {
             meta.flags |= RxFlags::MORE;

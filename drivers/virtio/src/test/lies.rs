@@ -1,8 +1,9 @@
 //! Devices that lie: the queue fails, says why, and loses no frame.
 
 use hugemem::{Burst, Resident};
-use port::{QueueState, RxBurst};
+use port::{QueueState, RxBurst, RxFlags};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::device::End;
 use super::{Rig, content, kinds};
@@ -31,6 +32,8 @@ fn sending(features: Features, words: &str, lie: impl Fn(&mut End)) {
     let counts = tx.counts();
     assert_eq!(counts.posted, 5);
     assert_eq!(counts.in_flight(), 0, "what became of them cannot be known");
+    let bytes = rig.shared.ledger(1).bytes.load(Ordering::Relaxed);
+    assert_eq!(bytes, counts.completed * 64, "bytes of frames that left");
     drop((burst, out, tx));
     rig.shared.halt();
     assert_eq!(rig.pool.free(), 32);
@@ -91,6 +94,8 @@ fn an_index_that_jumps_over_resident_frames_fails_the_queue() {
     tx.poll();
     assert_eq!(tx.state(), QueueState::Failed);
     assert!(rig.shared.failure().unwrap().starts_with("ring 1: "));
+    let bytes = rig.shared.ledger(1).bytes.load(Ordering::Relaxed);
+    assert_eq!(bytes, tx.counts().completed * 64);
 }
 
 /// Arms five frames, lets the device lie, and sees the queue fail with `words`.
@@ -109,6 +114,12 @@ fn receiving(features: Features, words: &str, lie: impl Fn(&mut End)) {
     let why = rig.shared.failure().unwrap();
     assert!(why.contains(words), "{why}");
     assert_eq!(rx.burst(&mut out), 0);
+    let metas = &out.meta[..out.frames.len()];
+    let good = metas
+        .iter()
+        .filter(|meta| !meta.flags.contains(RxFlags::ERROR));
+    let counted = rig.shared.ledger(0).frames.load(Ordering::Relaxed);
+    assert_eq!(counted, good.count() as u64, "{features:?}: {words}");
     drop((rx, out));
     rig.shared.halt();
     assert_eq!(rig.pool.free(), 32);

@@ -144,12 +144,17 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
         }
     }
 
-    /// The device is lost: what it had is abandoned, and the ring empty again.
-    fn give_up(&mut self) {
+    /// Takes the bytes of the frames that the device has off those that were posted.
+    fn take_off_flying(&mut self) {
         let (owned, residents) = self.engine.lane().flying_bytes();
         let residents = residents + self.engine.flying() - self.engine.lane().flying();
         let resident = self.set.as_ref().map_or(0, |set| set.last_bytes(residents));
         self.bytes = self.bytes.saturating_sub(owned + resident);
+    }
+
+    /// The device is lost: what it had is abandoned, and the ring empty again.
+    fn give_up(&mut self) {
+        self.take_off_flying();
         self.counts.abandoned += self.engine.restart() as u64;
         self.engine.lane_mut().free_residents();
         self.note();
@@ -176,9 +181,7 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
     fn fail(&mut self, lie: Lie) {
         self.shared.fail(self.ring, lie);
         // The frames stay until the device is stopped, which may still read them.
-        let (owned, residents) = self.engine.lane().flying_bytes();
-        let _ = residents;
-        self.bytes = self.bytes.saturating_sub(owned);
+        self.take_off_flying();
         self.counts.abandoned += self.counts.in_flight();
         self.note();
     }

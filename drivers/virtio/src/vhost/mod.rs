@@ -153,7 +153,7 @@ impl VhostUser {
             mac: options.mac.unwrap_or_else(|| mac_of(path)),
             bells: Vec::new(),
         };
-        let socket = peer.meeting.wait(options.connect_timeout)?;
+        let socket = peer.meeting.wait(options.connect_timeout, &options.stop)?;
         let mut handshake = Handshake::new(socket, options.reply_timeout);
         handshake.greet();
         handshake
@@ -163,8 +163,8 @@ impl VhostUser {
         peer.offered = hello.features;
         peer.pairs = peer.check_pairs(hello)?;
         if !hello.features.contains(Features::VERSION_1) {
-            let what = "VERSION_1 (a device of the virtio standard)".into();
-            return Err(OpenError::NotOffered {
+            let what = "it does not offer VERSION_1: no device of the virtio standard".into();
+            return Err(OpenError::Broken {
                 port: peer.name.clone(),
                 what,
             });

@@ -5,12 +5,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 use crate::error::OpenError;
 
+/// Most bytes of a socket's path (unix(7): 108 with the zero at its end).
+const PATH_MAX: usize = 107;
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -24,6 +27,7 @@ pub(crate) struct Meeting {
 impl Meeting {
     /// Meets the peer at `path`: listening there if this end is the server.
     pub(crate) fn new(path: &Path, server: bool) -> Result<Self, OpenError> {
+        check(path)?;
         let listener = if server { Some(listen(path)?) } else { None };
         Ok(Self {
             path: path.to_owned(),
@@ -51,9 +55,13 @@ impl Meeting {
         std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
     }
 
-    /// A connection within `time`. A peer that is not there at all is an error at once; one
-    /// that only has no time yet is waited for.
-    pub(crate) fn wait(&mut self, time: Duration) -> Result<UnixStream, OpenError> {
+    /// A connection within `time`, or until `stop` is set. A peer that is not there at all is an
+    /// error at once; one that only has no time yet is waited for.
+    pub(crate) fn wait(
+        &mut self,
+        time: Duration,
+        stop: &AtomicBool,
+    ) -> Result<UnixStream, OpenError> {
         let end = Instant::now() + time;
         loop {
             let source = match self.attempt() {
@@ -61,6 +69,10 @@ impl Meeting {
                 Err(source) => source,
             };
             let waits = source.kind() == io::ErrorKind::WouldBlock;
+            if stop.load(Ordering::Relaxed) {
+                let path = self.path.clone();
+                return Err(OpenError::Interrupted { path });
+            }
             if !waits || Instant::now() >= end {
                 return Err(self.nobody(source, time));
             }
@@ -93,6 +105,21 @@ impl Drop for Meeting {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Refuses what can never be a socket's path: the kernel's own answers to it mislead.
+fn check(path: &Path) -> Result<(), OpenError> {
+    let bytes = path.as_os_str().len();
+    let what = match std::fs::metadata(path) {
+        _ if bytes > PATH_MAX => format!("its path of {bytes} bytes is longer than {PATH_MAX}"),
+        Ok(found) if found.is_dir() => "it is a directory".to_owned(),
+        Ok(found) if !found.file_type().is_socket() => "it is a file of another kind".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(OpenError::NoSocket {
+        path: path.to_owned(),
+        what,
+    })
 }
 
 /// Connects without waiting for a peer whose queue of connections is full.

@@ -55,12 +55,13 @@ pub struct ForwardPort {
 }
 
 impl ForwardPort {
-    /// `port` with one queue each way, promiscuous; next hop 02:00:00:00:00:00, as in testpmd.
+    /// `port` with its default number of queues, promiscuous; next hop 02:00:00:00:00:00, as in
+    /// testpmd.
     #[must_use]
     pub fn new(port: Box<dyn Port>) -> Self {
         Self {
+            config: Config::of(port.caps()),
             port,
-            config: Config::default(),
             promiscuous: true,
             next_hop: [0x02, 0, 0, 0, 0, 0],
             ipv4: None,
