@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rig::liar::{Answer, Liar, Lie, Plan};
+use rig::liar::{Answer, Liar, Lie, Plan, RingLie};
 use rig::rgen;
 
 const USAGE: i32 = 2;
@@ -207,6 +207,23 @@ fn a_peer_that_speaks_nonsense_is_an_error_and_not_a_hang() {
             &[NOT_READY, PORT_FAILED],
             "liar.sock",
         );
+    }
+}
+
+#[test]
+fn a_peer_that_takes_no_frame_is_a_port_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mute.sock");
+    let port = format!("vhost-user:{},wait=2s", path.display());
+    for rate in ["max", "1kpps"] {
+        let _mute = Liar::start(&path, &Plan::of(Lie::SendRing(RingLie::NeverUses))).unwrap();
+        let ran = rgen::run(&run_bench(&["-p", &port, "-m", rate, "--json"]));
+        let document = ran.ended(PORT_FAILED).json();
+        let failures = document["failures"].as_array().unwrap();
+        assert_eq!(failures.len(), 1, "{document:#}");
+        let error = failures[0]["error"].as_str().unwrap();
+        assert!(error.contains("no frame left it"), "{error}");
+        rgen::adds_up(&document);
     }
 }
 

@@ -315,6 +315,10 @@ pub(super) fn document(
 
 /// Adds what the criteria and the bottleneck say.
 fn judge(document: &mut RunDocument, outcome: &Outcome, wanted: &Wanted, ended_early: bool) {
+    if !ended_early && document.failures.is_empty() {
+        let mute = document.ports.iter().filter_map(PortRow::muteness);
+        document.failures = mute.collect();
+    }
     document.complete = !ended_early && document.failures.is_empty();
     let measured = measured(document);
     for criterion in &wanted.criteria {

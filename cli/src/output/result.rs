@@ -130,6 +130,29 @@ pub(crate) struct PortRow {
     pub(crate) extended: BTreeMap<String, u64>,
 }
 
+impl PortRow {
+    /// Why a port that was asked to send and sent nothing counts as failed: its device or its peer
+    /// took none of the frames, or none is known to have left. None if it sent, or could not for
+    /// want of time.
+    pub(crate) fn muteness(&self) -> Option<Failure> {
+        let ShortfallRow {
+            ring_full,
+            paused,
+            abandoned,
+            ..
+        } = self.shortfall;
+        let is_mute = self.tx_frames == 0 && ring_full + paused + abandoned > 0;
+        is_mute.then(|| Failure {
+            port: self.port.clone(),
+            error: format!(
+                "{}: no frame left it: the device or its peer takes none (does anything receive \
+                 there?)",
+                self.port
+            ),
+        })
+    }
+}
+
 /// Frames not sent, by cause.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct ShortfallRow {
