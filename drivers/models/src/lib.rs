@@ -37,6 +37,7 @@
 pub mod consumer;
 mod counters;
 mod device;
+pub mod e1000;
 mod faults;
 mod frames;
 mod function;

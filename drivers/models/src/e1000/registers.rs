@@ -1,0 +1,344 @@
+//! Reads and writes of registers.
+
+use super::E1000;
+use super::bits::{cause, ctrl, rctl, reg, ring, status, tctl};
+use super::options::Kind;
+use super::pci::REGISTERS;
+use super::queue::{Side, locate};
+use super::stats::Stats;
+use crate::faults::Fault;
+
+/// A software semaphore is taken by being read (82574 §10.2.8.17).
+const SMBI: u32 = 1;
+/// Reserved in the receive control of every device; then what single ones have not.
+const RCTL_RESERVED: u32 = 1 << 0 | 1 << 14 | 1 << 24 | 1 << 31;
+const RCTL_NOT_82540: u32 = 1 << 21;
+const RCTL_NOT_82576: u32 = rctl::BSEX | 0xf << 27;
+const TCTL_RESERVED: u32 = 1 << 0 | 1 << 2;
+/// An address register's "select": 0 is the destination.
+const ADDRESS_SELECT: u32 = 3 << 16;
+
+impl E1000 {
+    /// The register that an access of a window leads to; None if it leads to none, which is said
+    /// unless it is the I/O window's own.
+    pub(super) fn register_at(&self, index: u8, offset: u32, width: u8, what: &str) -> Option<u32> {
+        if !self.pci.decodes(index) {
+            self.object(format!(
+                "{what} BAR {index}, which the command register has off"
+            ));
+            return None;
+        }
+        if width != 4 {
+            self.object(format!(
+                "{what} {width} bytes at {offset:#x}: registers have 4"
+            ));
+            return None;
+        }
+        if index == REGISTERS {
+            return Some(offset);
+        }
+        match offset {
+            0 => None,
+            4 if self.io_address.is_multiple_of(4) && self.io_address < 0x2_0000 => {
+                Some(self.io_address)
+            }
+            _ => {
+                self.object(format!("{what} the I/O window at {offset:#x}"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn read_register(&mut self, offset: u32) -> u32 {
+        if let Some(value) = self.in_reset(offset, true) {
+            return value;
+        }
+        if let Some((side, queue, register)) = locate(self.kind, self.queue_count(), offset) {
+            return self.read_queue(side, queue, register);
+        }
+        if Stats::covers(self.kind, offset) {
+            return self.stats.read(offset).unwrap_or_else(|sentence| {
+                self.objections.raise(sentence);
+                0
+            });
+        }
+        if self.registers.span(offset).is_none() {
+            self.object(format!(
+                "read of {offset:#x}, where the device has no register"
+            ));
+            return 0;
+        }
+        match offset {
+            reg::CTRL | reg::CTRL_DUP => self.registers.get(reg::CTRL),
+            reg::STATUS => self.status(),
+            reg::EECD => self.eeprom.control(),
+            reg::EERD => self.eeprom.read_register(),
+            reg::MDIC => self.phy.read(),
+            reg::ICR => self.take_causes(reg::ICR),
+            reg::ICS => self.registers.get(reg::ICR),
+            reg::EICR => self.take_causes(reg::EICR),
+            reg::IMC | reg::EICS | reg::EIMC => {
+                self.object(format!("read of register {offset:#x}, which is write-only"));
+                0
+            }
+            reg::SWSM => {
+                let value = self.registers.get(reg::SWSM);
+                self.registers.set(reg::SWSM, value | SMBI);
+                value
+            }
+            _ if self.kind == Kind::IgbVf => self.read_vf(offset),
+            _ => self.registers.get(offset),
+        }
+    }
+
+    fn read_vf(&mut self, offset: u32) -> u32 {
+        let Some(side) = &mut self.vf else { return 0 };
+        let result = match (offset, mailbox_word(offset)) {
+            (reg::V2PMAILBOX, _) => Ok(side.read(&self.faults)),
+            (_, Some(word)) => side.load(word),
+            _ => Ok(self.registers.get(offset)),
+        };
+        result.unwrap_or_else(|sentence| {
+            self.objections.raise(sentence);
+            0
+        })
+    }
+
+    /// Reading a cause register clears it.
+    fn take_causes(&mut self, register: u32) -> u32 {
+        let value = self.registers.get(register);
+        self.registers.set(register, 0);
+        value
+    }
+
+    fn read_queue(&mut self, side: Side, queue: u32, register: u32) -> u32 {
+        if register == ring::TAIL {
+            return self.tails.get(side, queue);
+        }
+        let untrue = register == ring::HEAD && self.faults.strikes(Fault::IndexOutOfRange);
+        let Some(queue) = self.queue_mut(side, queue) else {
+            return 0;
+        };
+        if untrue {
+            return queue.slots() + 7;
+        }
+        queue.read(register)
+    }
+
+    pub(super) fn write_register(&mut self, offset: u32, value: u32) {
+        if self.in_reset(offset, false).is_some() {
+            return;
+        }
+        if let Some((side, queue, register)) = locate(self.kind, self.queue_count(), offset) {
+            self.write_queue(side, queue, register, value);
+            return;
+        }
+        let Some(span) = self.registers.span(offset) else {
+            let what = if Stats::covers(self.kind, offset) {
+                "a statistics register, which is read-only"
+            } else {
+                "where the device has no register"
+            };
+            self.object(format!("write to {offset:#x}, {what}"));
+            return;
+        };
+        match offset {
+            reg::CTRL | reg::CTRL_DUP => self.write_ctrl(value),
+            reg::STATUS if self.kind == Kind::Igb => {
+                let kept = self.registers.get(reg::STATUS) & value & status::PHYRA;
+                self.registers.set(reg::STATUS, kept);
+            }
+            reg::EECD => self.eeprom.set_control(value),
+            reg::EERD => {
+                let result = self.eeprom.start_read(value);
+                self.judge(result);
+            }
+            reg::MDIC => {
+                let result = self.phy.write(value);
+                self.judge(result);
+            }
+            reg::ICR | reg::EICR => self.change(offset, |old| old & !value),
+            reg::ICS => self.raise(value & !cause::ASSERTED),
+            reg::EICS => self.change(reg::EICR, |old| old | value),
+            reg::IMS | reg::EIMS => self.change(offset, |old| old | value),
+            reg::IMC => self.change(reg::IMS, |old| old & !value),
+            reg::EIMC => self.change(reg::EIMS, |old| old & !value),
+            reg::RCTL => self.write_rctl(value),
+            reg::TCTL => self.write_tctl(value),
+            reg::V2PMAILBOX if self.vf.is_some() => {
+                let result = self.vf.as_mut().map_or(Ok(()), |side| side.write(value));
+                self.judge(result);
+            }
+            _ if self.vf.is_some() && mailbox_word(offset).is_some() => {
+                let word = mailbox_word(offset).unwrap_or(0);
+                let side = self.vf.as_mut();
+                let result = side.map_or(Ok(()), |side| side.store(word, value));
+                self.judge(result);
+            }
+            _ => {
+                let reserved = value & !span.writable;
+                if reserved != 0 {
+                    self.object(format!(
+                        "{} at {offset:#x} written with {value:#x}: {reserved:#x} is reserved or \
+                         read-only",
+                        span.name
+                    ));
+                }
+                self.check_address(span.name, offset, value);
+                self.registers.set(offset, value & span.writable);
+                if offset == reg::MRQC {
+                    self.check_spreading(value);
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, register: u32, change: impl FnOnce(u32) -> u32) {
+        let value = change(self.registers.get(register));
+        self.registers.set(register, value);
+    }
+
+    fn check_address(&self, name: &str, offset: u32, value: u32) {
+        let is_high = name.starts_with("RA") && name != "RAID" && offset % 8 == 4;
+        if is_high && value & ADDRESS_SELECT != 0 {
+            self.object(format!(
+                "address register {offset:#x} written with {value:#x}: not a destination"
+            ));
+        }
+    }
+
+    /// Of the ways to spread frames over queues, none and RSS are modelled.
+    fn check_spreading(&self, value: u32) {
+        let (mode, rss) = match self.kind {
+            Kind::Igb => (value & 7, 2),
+            _ => (value & 3, 1),
+        };
+        if mode != 0 && mode != rss {
+            self.object(format!("MRQC {value:#x}: a mode that is not modelled"));
+        }
+    }
+
+    fn write_ctrl(&mut self, value: u32) {
+        let kept = value & !(ctrl::RST | ctrl::PHY_RST);
+        if value & ctrl::RST != 0 {
+            self.start_reset();
+            return;
+        }
+        if self.kind == Kind::IgbVf {
+            self.object(format!(
+                "control register of a virtual function written with {value:#x}"
+            ));
+            return;
+        }
+        self.registers.set(reg::CTRL, kept);
+        if value & ctrl::PHY_RST != 0 {
+            self.phy.reset();
+            if self.kind == Kind::Igb {
+                self.registers.set(reg::STATUS, status::PHYRA);
+            }
+        }
+        self.update_link();
+    }
+
+    fn write_rctl(&mut self, value: u32) {
+        let reserved = match self.kind {
+            Kind::E1000 => RCTL_RESERVED | RCTL_NOT_82540 | 0xf << 27,
+            Kind::E1000e => RCTL_RESERVED | RCTL_NOT_82540,
+            Kind::Igb | Kind::IgbVf => RCTL_RESERVED | RCTL_NOT_82576,
+        };
+        let odd = value & reserved;
+        let sizes = value >> rctl::BSIZE_SHIFT & 3;
+        if odd != 0 {
+            self.object(format!("RCTL {value:#x}: {odd:#x} is reserved"));
+        } else if value & rctl::BSEX != 0 && sizes == 0 {
+            self.object(format!("RCTL {value:#x}: reserved buffer size"));
+        } else if value & rctl::LBM != 0 {
+            self.object(format!("RCTL {value:#x}: loopback is not modelled"));
+        } else if value & rctl::DTYP != 0 {
+            self.object(format!("RCTL {value:#x}: packet split is not modelled"));
+        }
+        self.registers.set(reg::RCTL, value);
+        if self.kind == Kind::E1000e && value & rctl::EN != 0 {
+            self.check_rss();
+        }
+    }
+
+    fn write_tctl(&mut self, value: u32) {
+        if value & TCTL_RESERVED != 0 {
+            self.object(format!("TCTL {value:#x}: reserved bits"));
+        }
+        let old = self.registers.get(reg::TCTL);
+        self.registers.set(reg::TCTL, value);
+        if value & !old & tctl::EN != 0 {
+            for sender in &mut self.senders {
+                *sender = super::Sender::default();
+            }
+        }
+    }
+
+    fn write_queue(&mut self, side: Side, index: u32, register: u32, value: u32) {
+        let (kind, reads) = (self.kind, self.options.enable_reads);
+        let global = match side {
+            _ if kind == Kind::IgbVf => true,
+            Side::Rx => self.registers.has(reg::RCTL, rctl::EN),
+            Side::Tx => self.registers.has(reg::TCTL, tctl::EN),
+        };
+        if register == ring::TAIL {
+            self.write_tail(side, index, value);
+            return;
+        }
+        let Some(queue) = self.queue_mut(side, index) else {
+            return;
+        };
+        let running = global && (!kind.is_advanced() || queue.is_enabled());
+        let result = if register == ring::DCTL {
+            let reads = if kind.is_advanced() { reads } else { 0 };
+            queue.set_control(value, reads);
+            let enabled = kind.is_advanced() && queue.is_enabled();
+            if enabled && queue.slots() == 0 {
+                Err(format!(
+                    "{} queue {index} enabled without a ring",
+                    side.name()
+                ))
+            } else {
+                Ok(())
+            }
+        } else {
+            queue.write(register, value, running)
+        };
+        let live = !kind.is_advanced() || queue.is_enabled();
+        let slots = if live { queue.slots() } else { 0 };
+        self.tails.pass(side, index, slots);
+        self.judge(result);
+    }
+
+    /// A tail that was not simply taken over: before there is a ring, or past its end.
+    fn write_tail(&mut self, side: Side, index: u32, value: u32) {
+        let advanced = self.kind.is_advanced();
+        let Some(queue) = self.queue_mut(side, index) else {
+            return;
+        };
+        let (enabled, slots) = (!advanced || queue.is_enabled(), queue.slots());
+        let name = side.name();
+        if value == 0 {
+            // Every driver clears it while it sets the queue up.
+            self.tails.set(side, index, 0);
+        } else if !enabled {
+            self.object(format!(
+                "tail of {name} queue {index} written with {value} before the queue was enabled"
+            ));
+        } else if value >= slots {
+            self.object(format!(
+                "tail of {name} queue {index} written with {value}, past its {slots} descriptors"
+            ));
+        } else {
+            self.tails.set(side, index, value);
+        }
+    }
+}
+
+/// Which word of the mailbox is at `offset`.
+fn mailbox_word(offset: u32) -> Option<usize> {
+    let at = offset.checked_sub(reg::VMBMEM).filter(|at| *at < 64)?;
+    usize::try_from(at / 4).ok()
+}

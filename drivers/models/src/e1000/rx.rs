@@ -1,0 +1,572 @@
+//! Frames to the driver (82540 §3.2, 82574 §7.1, 82576 §7.1).
+
+use std::sync::atomic::Ordering;
+
+use hugemem::Iova;
+
+use super::E1000;
+use super::bits::{RFCTL_EXTEN, cause, ctrl, rctl, reg, ring, rxcsum, rxd};
+use super::options::Kind;
+use super::packet::{Packet, fcs};
+use super::queue::Side;
+use super::rss::{self, Hash};
+use super::stats::counter;
+use crate::counters::DeviceCounts;
+use crate::faults::Fault;
+use crate::frames::{Carrier, Segment, WireFrame};
+use crate::{FCS, Mac};
+
+/// Longest frame that any of the devices takes, and some room.
+pub(super) const SCRATCH: usize = 16_384 + 64;
+/// Longest frame with FCS where `LPE` allows long ones (82540 §13.4.22).
+const LONGEST: u32 = 16_384;
+const EVERYONE: Mac = [0xff; 6];
+const RSS_82574: u32 = 1;
+const RSS_82576: u32 = 2;
+/// Descriptor type in `SRRCTL`, and the one with a single buffer.
+const DESCRIPTOR_TYPE: u32 = 7 << 25;
+const ONE_BUFFER: u32 = 1 << 25;
+
+/// What became of a frame.
+enum Verdict {
+    Received,
+    Filtered,
+    NoBuffer,
+    TooLong,
+}
+
+/// A descriptor format.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Legacy,
+    /// The 82574's extended one and the 82576's advanced one: hash, status, length, tag in the
+    /// same places.
+    Extended,
+}
+
+/// What is said of a frame in its last descriptor.
+#[derive(Clone, Copy, Default)]
+struct Report {
+    status: u32,
+    tag: u16,
+    /// The low half of the first word.
+    kind: u32,
+    /// The high half of it.
+    value: u32,
+}
+
+impl E1000 {
+    /// Frames arrive.
+    pub(super) fn receive(&mut self, frames: &[WireFrame], carrier: &mut Carrier<'_>) {
+        let mut tally = DeviceCounts::default();
+        let ready = self.is_ready();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for frame in frames {
+            if !ready || self.stalled {
+                tally.rx_not_ready += 1;
+            } else if !frame.fcs_good {
+                tally.rx_bad_fcs += 1;
+                self.stats.count(counter::CRCERRS);
+            } else {
+                self.receive_one(frame, carrier, &mut scratch, &mut tally);
+            }
+        }
+        self.scratch = scratch;
+        self.counters.add(&tally);
+    }
+
+    fn is_ready(&self) -> bool {
+        let on = match &self.vf {
+            Some(side) => side.enabled,
+            None => self.registers.has(reg::RCTL, rctl::EN),
+        };
+        on && self.link_shown && self.is_alive()
+    }
+
+    fn receive_one(
+        &mut self,
+        frame: &WireFrame,
+        carrier: &mut Carrier<'_>,
+        scratch: &mut [u8],
+        tally: &mut DeviceCounts,
+    ) {
+        let len = frame.len() as usize;
+        let Some(bytes) = scratch.get_mut(..len).filter(|_| len <= SCRATCH - 64) else {
+            tally.rx_too_long += 1;
+            self.stats.count(counter::ROC);
+            return;
+        };
+        if carrier.read(frame, bytes).is_err() {
+            tally.rx_bad_fcs += 1;
+            return;
+        }
+        match self.take_in(bytes) {
+            Ok(Verdict::Received) => self.count_received(bytes, tally),
+            Ok(Verdict::Filtered) => tally.rx_filtered += 1,
+            Ok(Verdict::NoBuffer) => tally.rx_no_buffer += 1,
+            Ok(Verdict::TooLong) => {
+                tally.rx_too_long += 1;
+                self.stats.count(counter::ROC);
+            }
+            Err((queue, sentence)) => {
+                tally.rx_dma_fault += 1;
+                self.break_queue(Side::Rx, queue, &sentence);
+            }
+        }
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) -> Result<Verdict, (u32, String)> {
+        let Some(&to) = bytes.first_chunk::<6>() else {
+            return Ok(Verdict::Filtered);
+        };
+        let packet = Packet::parse(bytes, self.vlan_type());
+        let len = u32::try_from(bytes.len()).expect("shorter than the scratch");
+        if self.vf.is_none() && self.is_too_long(len, packet.vlan.is_some()) {
+            return Ok(Verdict::TooLong);
+        }
+        let accepted = match &self.vf {
+            Some(side) => side.accepts(to, packet.vlan),
+            None => self.accepts(to, packet.vlan),
+        };
+        if !accepted {
+            return Ok(Verdict::Filtered);
+        }
+        let side = self.vf.as_ref();
+        if side.is_some_and(|side| side.is_too_long(len, packet.vlan.is_some())) {
+            return Ok(Verdict::TooLong);
+        }
+        let (hash, queue) = self.spread(&packet);
+        let format = self.format(queue);
+        let strips = match &self.vf {
+            Some(side) => side.strips(),
+            None => self.registers.has(reg::CTRL, ctrl::VME),
+        };
+        let tag = packet.vlan.filter(|_| strips);
+        let report = self.report(&packet, tag, hash, format, queue);
+        self.put(queue, bytes, format, &report)
+            .map_err(|sentence| (queue, sentence))
+    }
+
+    fn is_too_long(&self, len: u32, tagged: bool) -> bool {
+        let with_fcs = len + 4;
+        let long = self.registers.has(reg::RCTL, rctl::LPE);
+        match (self.kind, long) {
+            (Kind::Igb, true) => with_fcs > self.registers.get(reg::RLPML),
+            (Kind::Igb, false) => len > 1514 + if tagged { 4 } else { 0 },
+            (_, true) => with_fcs > LONGEST,
+            // These two count a tag in whether there is one or not.
+            (_, false) => with_fcs > 1522,
+        }
+    }
+
+    /// The receive filter (82540 §3.2.1): VLAN, then address.
+    #[inline]
+    fn accepts(&self, to: Mac, vlan: Option<u16>) -> bool {
+        let control = self.registers.get(reg::RCTL);
+        if let Some(tag) = vlan.filter(|_| control & rctl::VFE != 0) {
+            let id = u32::from(tag & 0xfff);
+            if !self.registers.has(reg::VFTA + id / 32 * 4, 1 << (id % 32)) {
+                return false;
+            }
+        }
+        let anyone = if to == EVERYONE {
+            rctl::BAM
+        } else if to[0] & 1 == 1 {
+            rctl::MPE
+        } else {
+            rctl::UPE
+        };
+        control & anyone != 0 || self.has_address(to) || to[0] & 1 == 1 && self.in_groups(to)
+    }
+
+    /// True if one of the exact addresses is this one.
+    fn has_address(&self, to: Mac) -> bool {
+        let [a, b, c, d, e, f] = to;
+        let low = u32::from_le_bytes([a, b, c, d]);
+        let high = u32::from_le_bytes([e, f, 0, 0x80]);
+        let is_it = |at: u32| {
+            self.registers.get(at) == low && self.registers.get(at + 4) & 0x8003_ffff == high
+        };
+        let first = (0..16).any(|n| is_it(reg::RA + 8 * n));
+        first || self.kind == Kind::Igb && (0..8).any(|n| is_it(reg::RA_MORE + 8 * n))
+    }
+
+    /// True if the multicast table has the address's bit (82540 §13.5.1).
+    fn in_groups(&self, to: Mac) -> bool {
+        let offset = self.registers.get(reg::RCTL) >> rctl::MO_SHIFT & 3;
+        let shift = [4, 3, 2, 0][offset as usize];
+        let bits = u32::from(to[5]) << 8 | u32::from(to[4]);
+        let hash = bits >> shift & 0xfff;
+        self.registers
+            .has(reg::MTA + hash / 32 * 4, 1 << (hash % 32))
+    }
+
+    /// True if frames are spread over queues.
+    fn has_rss(&self) -> bool {
+        let mode = self.registers.get(reg::MRQC) & 7;
+        match self.kind {
+            Kind::E1000e => mode & 3 == RSS_82574,
+            Kind::Igb => mode == RSS_82576,
+            Kind::E1000 | Kind::IgbVf => false,
+        }
+    }
+
+    /// Objects to spreading that the descriptors cannot report.
+    pub(super) fn check_rss(&self) {
+        if self.has_rss() && !self.registers.has(reg::RXCSUM, rxcsum::PCSD) {
+            self.object("RSS while RXCSUM.PCSD is off: hash and checksum share a field (§7.1.2.8)");
+        }
+    }
+
+    /// The hash, and the queue that it leads to.
+    #[inline]
+    fn spread(&self, packet: &Packet<'_>) -> (Hash, u32) {
+        let control = self.registers.get(reg::MRQC);
+        if !self.has_rss() || !self.registers.has(reg::RXCSUM, rxcsum::PCSD) {
+            self.check_rss();
+            return (Hash::default(), 0);
+        }
+        let mut key = [0; 40];
+        for (n, bytes) in (0..).zip(key.chunks_exact_mut(4)) {
+            bytes.copy_from_slice(&self.registers.get(reg::RSSRK + 4 * n).to_le_bytes());
+        }
+        let hash = rss::hash(packet, control, &key);
+        if hash.kind == 0 {
+            return (hash, 0);
+        }
+        let slot = hash.value & 0x7f;
+        let entries = self.registers.get(reg::RETA + slot / 4 * 4).to_le_bytes();
+        let entry = u32::from(entries[(slot % 4) as usize]);
+        let queue = if self.kind == Kind::Igb {
+            entry & 0xf
+        } else {
+            entry >> 7
+        };
+        (hash, queue)
+    }
+
+    fn format(&self, queue: u32) -> Format {
+        let extended = match self.kind {
+            Kind::E1000 => false,
+            Kind::E1000e => self.registers.has(reg::RFCTL, RFCTL_EXTEN),
+            Kind::Igb | Kind::IgbVf => {
+                let queue = self.rx.get(queue as usize);
+                queue.is_some_and(|queue| queue.srrctl & DESCRIPTOR_TYPE != 0)
+            }
+        };
+        if extended {
+            Format::Extended
+        } else {
+            Format::Legacy
+        }
+    }
+
+    /// What the last descriptor says.
+    fn report(
+        &self,
+        packet: &Packet<'_>,
+        tag: Option<u16>,
+        hash: Hash,
+        format: Format,
+        queue: u32,
+    ) -> Report {
+        let mut report = Report {
+            status: rxd::DD | rxd::EOP | self.checksums(packet),
+            tag: tag.unwrap_or(0),
+            ..Report::default()
+        };
+        if tag.is_some() {
+            report.status |= rxd::VP;
+        }
+        if format == Format::Legacy {
+            return report;
+        }
+        // In place of the hash, where that is off, the IP identification.
+        if self.registers.has(reg::RXCSUM, rxcsum::PCSD) {
+            report.value = hash.value;
+        } else if let Some(ip) = packet.ip.filter(|ip| !ip.v6 && self.vf.is_none()) {
+            report.value = u32::from(ip.id);
+            report.status |= rxd::IPIDV;
+        }
+        report.kind = u32::from(hash.kind);
+        if self.kind == Kind::E1000e {
+            report.kind |= queue << 8;
+        } else {
+            report.kind |= packet_type(packet);
+        }
+        report
+    }
+
+    /// Status and errors of the checksums that were looked at.
+    fn checksums(&self, packet: &Packet<'_>) -> u32 {
+        // A virtual function's frames are always looked at.
+        let control = if self.kind == Kind::IgbVf {
+            rxcsum::IPOFLD | rxcsum::TUOFLD
+        } else {
+            self.registers.get(reg::RXCSUM)
+        };
+        // Only the first device says so.
+        let unchecked = if self.kind == Kind::E1000 {
+            rxd::IXSM
+        } else {
+            0
+        };
+        if control & (rxcsum::IPOFLD | rxcsum::TUOFLD) == 0 {
+            return unchecked;
+        }
+        let Some(ip) = packet.ip else {
+            return unchecked;
+        };
+        let mut status = 0;
+        if let Some(good) = ip.header_good.filter(|_| control & rxcsum::IPOFLD != 0) {
+            status |= rxd::IPCS | if good { 0 } else { rxd::IPE };
+        }
+        let checked = ip.transport.filter(|_| control & rxcsum::TUOFLD != 0);
+        if let Some(transport) = checked
+            && let Some(good) = transport.good
+        {
+            status |= rxd::L4CS | if good { 0 } else { rxd::L4E };
+            if !transport.tcp {
+                status |= rxd::UDPCS;
+            }
+        }
+        status
+    }
+
+    /// Bytes of a receive buffer; 0 if no sensible size was set.
+    fn buffer_size(&self, queue: u32) -> u32 {
+        let srrctl = self.rx.get(queue as usize).map_or(0, |queue| queue.srrctl);
+        if self.kind.is_advanced() && srrctl & 0x7f != 0 {
+            return (srrctl & 0x7f) * 1024;
+        }
+        let control = self.registers.get(reg::RCTL);
+        let size = 2048 >> (control >> rctl::BSIZE_SHIFT & 3);
+        if control & rctl::BSEX != 0 {
+            size * 16
+        } else {
+            size
+        }
+    }
+
+    /// Writes a frame into the next buffers of `queue`, and its descriptors back.
+    fn put(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+        format: Format,
+        report: &Report,
+    ) -> Result<Verdict, String> {
+        let strips = report.status & rxd::VP != 0;
+        let keeps_fcs = self.vf.is_none() && !self.registers.has(reg::RCTL, rctl::SECRC);
+        let size = self.buffer_size(index);
+        let len = u32::try_from(bytes.len()).expect("shorter than the scratch");
+        let total = len - if strips { 4 } else { 0 } + if keeps_fcs { 4 } else { 0 };
+        let Some(needed) = self.find_buffers(index, total.div_ceil(size))? else {
+            return Ok(Verdict::NoBuffer);
+        };
+        self.collect(index, needed, size, format)?;
+        let end = if keeps_fcs { fcs(bytes) } else { [0; 4] };
+        let parts: [&[u8]; 3] = if strips {
+            [&bytes[..12], &bytes[16..], &end]
+        } else {
+            [bytes, &[], &end]
+        };
+        let parts = if keeps_fcs { &parts[..] } else { &parts[..2] };
+        let mut sink = crate::frames::Scatter::new(&mut self.memory, &self.segments);
+        for part in parts {
+            sink.write(part).map_err(|fault| fault.to_string())?;
+        }
+        self.write_back(index, needed, total, size, format, report)?;
+        let mut causes = cause::RXT0;
+        if self.tails.get(Side::Rx, index) == self.rx[index as usize].head {
+            causes |= 1 << 4;
+        }
+        self.raise(causes);
+        self.raise_queue(Side::Rx, index);
+        Ok(Verdict::Received)
+    }
+
+    /// How many descriptors the frame takes, if `queue` has them; otherwise counts it as missed.
+    fn find_buffers(&mut self, index: u32, needed: u32) -> Result<Option<u32>, String> {
+        let tail = self.tails.get(Side::Rx, index);
+        let advanced = self.kind.is_advanced();
+        let is_vf = self.vf.is_some();
+        let Some(queue) = self.rx.get_mut(index as usize) else {
+            return Err("spread to a queue that there is not".into());
+        };
+        let slots = queue.slots();
+        let usable = !queue.broken && (!advanced || queue.is_enabled());
+        let kind = queue.srrctl & DESCRIPTOR_TYPE;
+        if advanced && usable && slots > 0 && kind != 0 && kind != ONE_BUFFER {
+            return Err(format!("descriptor type {} in SRRCTL", kind >> 25));
+        }
+        if usable && slots > 0 && (tail >= slots || queue.head >= slots) {
+            return Err(format!(
+                "tail {tail} and head {} with {slots} descriptors",
+                queue.head
+            ));
+        }
+        let free = if !usable || slots == 0 {
+            0
+        } else {
+            (tail + slots - queue.head) % slots
+        };
+        if free >= needed {
+            return Ok(Some(needed));
+        }
+        if advanced && (is_vf || queue.srrctl & ring::DROP_EN != 0) {
+            // Twelve bits, which stay full.
+            queue.dropped = (queue.dropped + 1).min(0xfff);
+        } else {
+            self.stats.count(counter::MPC);
+            self.stats.count(counter::RNBC);
+        }
+        self.raise(cause::RXO);
+        Ok(None)
+    }
+
+    /// Looks at the next `count` descriptors, and keeps where their buffers are.
+    fn collect(&mut self, index: u32, count: u32, size: u32, format: Format) -> Result<(), String> {
+        self.segments.clear();
+        let queue = &mut self.rx[index as usize];
+        let (mut at, slots) = (queue.head, queue.slots());
+        let ring = queue.ring(&mut self.memory)?;
+        for _ in 0..count {
+            let slot = &ring[at as usize];
+            let address = u64::from_le(slot[0].load(Ordering::Relaxed));
+            let second = u64::from_le(slot[1].load(Ordering::Relaxed));
+            if is_done(format, second) {
+                return Err(format!("descriptor {at} handed over with DD still set"));
+            }
+            if address == 0 {
+                return Err(format!("descriptor {at} has no buffer"));
+            }
+            let iova = Iova::from_device(address);
+            if !self.memory.covers(iova, size as usize) {
+                let len = size as usize;
+                return Err(hugemem::IommuFault { iova, len }.to_string());
+            }
+            self.segments.push(Segment {
+                iova: address,
+                len: size,
+                writable: true,
+            });
+            at = if at + 1 == slots { 0 } else { at + 1 };
+        }
+        Ok(())
+    }
+
+    /// Writes the frame's descriptors back, first to last.
+    fn write_back(
+        &mut self,
+        index: u32,
+        count: u32,
+        total: u32,
+        size: u32,
+        format: Format,
+        report: &Report,
+    ) -> Result<(), String> {
+        let queue = &mut self.rx[index as usize];
+        let (mut at, slots) = (queue.head, queue.slots());
+        let ring = queue.ring(&mut self.memory)?;
+        let middle = Report {
+            status: rxd::DD,
+            ..Report::default()
+        };
+        for n in 1..=count {
+            let last = n == count;
+            let filled = if last {
+                total - (count - 1) * size
+            } else {
+                size
+            };
+            let length = if self.faults.strikes(Fault::WrongLength) {
+                u32::from(u16::MAX)
+            } else {
+                filled
+            };
+            let (first, second) = if last { report } else { &middle }.words(format, length);
+            let slot = &ring[at as usize];
+            at = if at + 1 == slots { 0 } else { at + 1 };
+            if self.faults.strikes(Fault::RxCompletionLost) {
+                continue;
+            }
+            if let Some(first) = first {
+                slot[0].store(first.to_le(), Ordering::Relaxed);
+            }
+            slot[1].store(second.to_le(), Ordering::Release);
+        }
+        queue.head = at;
+        Ok(())
+    }
+
+    fn count_received(&mut self, bytes: &[u8], tally: &mut DeviceCounts) {
+        let size = bytes.len() as u64 + FCS;
+        let to = bytes.first_chunk::<6>().copied().unwrap_or_default();
+        tally.rx_frames += 1;
+        tally.rx_bytes += size;
+        let group = to[0] & 1 == 1;
+        if to == EVERYONE {
+            tally.rx_broadcast += 1;
+            self.stats.count(counter::BPRC);
+        } else if group {
+            tally.rx_multicast += 1;
+            self.stats.count(counter::MPRC);
+        } else {
+            tally.rx_unicast += 1;
+        }
+        if self.vf.is_some() {
+            self.add_vf(0xf10, 1);
+            self.add_vf(0xf18, size);
+            if group && to != EVERYONE {
+                self.add_vf(0xf3c, 1);
+            }
+            return;
+        }
+        self.stats.count(counter::GPRC);
+        self.stats.count(counter::TPR);
+        self.stats.add(counter::GORC, size);
+        self.stats.add(counter::TOR, size);
+        self.stats.count_size(counter::PRC64, size);
+    }
+}
+
+/// True if the second word of a descriptor that the driver hands over still says "done", where the
+/// write-back has that bit: the driver must have cleared it to know the next one.
+fn is_done(format: Format, second: u64) -> bool {
+    match format {
+        Format::Legacy => second >> 32 & 1 == 1,
+        Format::Extended => second & 1 == 1,
+    }
+}
+
+/// The packet type of the advanced descriptor (82576 §7.1.5.2).
+fn packet_type(packet: &Packet<'_>) -> u32 {
+    let Some(ip) = packet.ip else { return 0 };
+    let network = if ip.v6 { 0x40 } else { 0x10 };
+    let transport = match ip.transport {
+        Some(transport) if transport.tcp => 0x100,
+        Some(_) => 0x200,
+        None => 0,
+    };
+    network | transport
+}
+
+impl Report {
+    /// The two words of a write-back; None for a first one that stays.
+    fn words(&self, format: Format, length: u32) -> (Option<u64>, u64) {
+        let (length, tag) = (u64::from(length), u64::from(self.tag));
+        match format {
+            Format::Legacy => {
+                // Length, checksum (zero), status, errors, tag.
+                let [low, .., errors] = self.status.to_le_bytes();
+                let word = length | u64::from(low) << 32 | u64::from(errors) << 40 | tag << 48;
+                (None, word)
+            }
+            Format::Extended => (
+                Some(u64::from(self.kind) | u64::from(self.value) << 32),
+                u64::from(self.status) | length << 32 | tag << 48,
+            ),
+        }
+    }
+}
