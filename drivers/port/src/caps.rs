@@ -103,6 +103,9 @@ bitflags::bitflags! {
         const SET_MTU = 1 << 12;
         /// Stamps received frames with the device's clock.
         const TIMESTAMP = 1 << 13;
+        /// Filters by multicast groups: what a device with [`Self::MAC_FILTER`] can too, and one
+        /// without may, which takes no further unicast address.
+        const GROUP_FILTER = 1 << 14;
     }
 }
 

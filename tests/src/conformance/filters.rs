@@ -84,8 +84,11 @@ fn broadcast(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
 }
 
 fn multicast(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
-    let wanted = Offloads::ALL_MULTICAST | Offloads::MAC_FILTER | Offloads::PROMISCUOUS;
-    if !offers(ports[1].as_ref(), wanted) {
+    let wanted = Offloads::ALL_MULTICAST | Offloads::PROMISCUOUS;
+    let by_group = |port: &dyn Port| {
+        offers(port, Offloads::MAC_FILTER) || offers(port, Offloads::GROUP_FILTER)
+    };
+    if !offers(ports[1].as_ref(), wanted) || !by_group(ports[1].as_ref()) {
         return Ok(Verdict::NotOffered("multicast filters"));
     }
     let mut line = Line::start(ports, &Config::default())?;
