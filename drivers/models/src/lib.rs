@@ -44,6 +44,7 @@ mod function;
 mod objections;
 mod sim;
 pub mod virtio;
+pub mod vmxnet3;
 mod wire;
 
 pub use counters::{DeviceCounters, DeviceCounts, WireCounters, WireCounts};

@@ -14,7 +14,7 @@
 //! registers read back "no vector"; interrupts are counted, and shown in the ISR register).
 
 mod bits;
-mod checksum;
+pub(crate) mod checksum;
 mod config;
 mod control;
 mod doorbell;

@@ -1,7 +1,7 @@
 //! Internet checksums (RFC 1071), as a NIC computes them.
 
 /// Ones'-complement sum of `bytes` as 16-bit words, an odd last byte padded with zero.
-fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
     let odd = words
         .remainder()
@@ -12,7 +12,7 @@ fn sum(bytes: &[u8]) -> u64 {
     })
 }
 
-fn fold(sum: u64) -> u16 {
+pub(crate) fn fold(sum: u64) -> u16 {
     let mut sum = sum;
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -22,7 +22,7 @@ fn fold(sum: u64) -> u16 {
 
 /// Completes the checksum that covers `frame` from `start` on, at `offset` behind `start`, where
 /// the sum of the pseudo-header already is. False if the places are not inside the frame.
-pub(super) fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
+pub(crate) fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(covered) = frame.get_mut(start..) else {
         return false;
     };
