@@ -1,0 +1,16 @@
+//! The models of the e1000 family under a small driver that does what scripts tell it, right or
+//! wrong.
+#![expect(
+    clippy::unwrap_used,
+    reason = "what goes wrong in a helper fails its test"
+)]
+
+mod faults;
+mod filters;
+mod guest;
+mod objections;
+mod offloads;
+mod queues;
+mod registers;
+mod rings;
+mod vf;
