@@ -6,14 +6,14 @@ use super::bits::{desc, error, event, feature, limit, queue, rx_stat};
 use super::block::Block;
 use super::doorbells::Bell;
 use super::filter::Addressee;
-use super::packet::{Ip, Packet, TCP, UDP};
+use super::findings::Findings;
 use super::queue::{Opener, Stop};
+use super::reception::{Reception, Verdict};
 use super::ring::Ring;
 use super::rss::Hash;
 use super::{Active, Vmxnet3};
 use crate::counters::DeviceCounts;
-use crate::faults::{DeviceFaults, Fault};
-use crate::frames::{Carrier, HEAD, Scatter, Segment, WireFrame};
+use crate::frames::{Carrier, HEAD, WireFrame};
 use crate::objections::Objections;
 use crate::{FCS, Mac};
 
@@ -24,9 +24,9 @@ const HASHED: usize = 128;
 const TAG: std::ops::Range<usize> = 12..16;
 
 /// The ring whose entries small frames are written to, instead of buffers.
-struct DataRing {
-    at: u64,
-    size: u32,
+pub(super) struct DataRing {
+    pub(super) at: u64,
+    pub(super) size: u32,
 }
 
 /// A receive queue of an active device.
@@ -39,61 +39,12 @@ pub(super) struct RxQueue {
     pub(super) error: Option<u32>,
     /// Heads of frames with bodies behind, and bodies alone.
     rings: [Option<Ring>; 2],
-    completions: Ring,
-    data: Option<DataRing>,
+    pub(super) completions: Ring,
+    pub(super) data: Option<DataRing>,
     /// The slots that `RXPROD` and `RXPROD2` name.
     prods: [u32; 2],
     /// Something was completed since the last interrupt.
-    touched: bool,
-}
-
-/// Where a part of a frame went.
-#[derive(Clone, Copy)]
-pub(super) struct Used {
-    /// 0 and 1: the rings; 2: the data ring.
-    place: u16,
-    slot: u32,
-    len: u32,
-}
-
-/// Whether a frame found room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
-    Enough,
-    NoBuffer,
-    TooManyParts,
-}
-
-/// What became of a frame.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Received,
-    NoBuffer,
-    TooLong,
-    Fault,
-}
-
-/// What completions say about a frame beside where it is.
-struct Findings {
-    /// In the first word of each: its hash. Linux reads it in the first, DPDK in the last.
-    each: u64,
-    /// In the two words of the last.
-    last: [u64; 2],
-}
-
-/// What a queue needs to take a frame.
-struct Reception<'a> {
-    queue: &'a mut RxQueue,
-    index: u16,
-    queues: u16,
-    /// The device goes by `RXPROD`.
-    bounded: bool,
-    parts: usize,
-    memory: &'a mut Translator,
-    segments: &'a mut Vec<Segment>,
-    used: &'a mut Vec<Used>,
-    faults: &'a DeviceFaults,
-    objections: &'a Objections,
+    pub(super) touched: bool,
 }
 
 impl RxQueue {
@@ -169,7 +120,12 @@ impl RxQueue {
 
     /// The next slot of ring `which`, if the driver has armed it.
     #[inline]
-    fn armed(&self, which: usize, bounded: bool, objections: &Objections) -> Option<[u64; 2]> {
+    pub(super) fn armed(
+        &self,
+        which: usize,
+        bounded: bool,
+        objections: &Objections,
+    ) -> Option<[u64; 2]> {
         let ring = self.rings[which].as_ref()?;
         let slot = ring.next();
         if bounded && slot == self.prods[which] {
@@ -185,13 +141,13 @@ impl RxQueue {
         found
     }
 
-    fn advance(&mut self, which: usize) {
+    pub(super) fn advance(&mut self, which: usize) {
         if let Some(ring) = &mut self.rings[which] {
             ring.advance();
         }
     }
 
-    fn slot(&self, which: usize) -> u32 {
+    pub(super) fn slot(&self, which: usize) -> u32 {
         self.rings[which].as_ref().map_or(0, Ring::next)
     }
 
@@ -203,214 +159,6 @@ impl RxQueue {
         };
         self.stats[at] += 1;
         self.stats[at + 1] += u64::from(bytes);
-    }
-}
-
-impl Reception<'_> {
-    /// Writes the frame of `len` bytes that `copy` writes, and completes it.
-    fn put(
-        &mut self,
-        len: u32,
-        findings: &Findings,
-        copy: impl FnOnce(&mut Scatter<'_>) -> Result<(), hugemem::IommuFault>,
-    ) -> Result<Verdict, Stop> {
-        self.segments.clear();
-        self.used.clear();
-        let room = self.find_room(len)?;
-        if self.used.is_empty() {
-            self.queue.stats[rx_stat::OUT_OF_BUF] += 1;
-            return Ok(Verdict::NoBuffer);
-        }
-        let copied = copy(&mut Scatter::new(self.memory, self.segments));
-        if let Err(fault) = &copied {
-            let index = self.index;
-            self.objections
-                .raise(format!("receive queue {index}: {fault}"));
-        }
-        let is_whole = room == Room::Enough && copied.is_ok();
-        self.complete(len, findings, is_whole);
-        self.queue.touched = true;
-        // As QEMU does: what does not fit ends in a completion with an error.
-        let (verdict, at) = match (room, copied) {
-            (_, Err(_)) => (Verdict::Fault, Some(rx_stat::ERROR)),
-            (Room::NoBuffer, _) => (Verdict::NoBuffer, Some(rx_stat::OUT_OF_BUF)),
-            (Room::TooManyParts, _) => (Verdict::TooLong, Some(rx_stat::ERROR)),
-            (Room::Enough, _) => (Verdict::Received, None),
-        };
-        if let Some(at) = at {
-            self.queue.stats[at] += 1;
-        }
-        Ok(verdict)
-    }
-
-    /// Takes buffers until the frame fits.
-    #[inline]
-    fn find_room(&mut self, len: u32) -> Result<Room, Stop> {
-        let Some((slot, head)) = self.take_head()? else {
-            return Ok(Room::NoBuffer);
-        };
-        if let Some(data) = self.queue.data.as_ref().filter(|data| len <= data.size) {
-            let iova = data.at + u64::from(slot) * u64::from(data.size);
-            self.segments.push(Segment {
-                iova,
-                len: data.size,
-                writable: true,
-            });
-            self.used.push(Used {
-                place: 2,
-                slot,
-                len,
-            });
-            return Ok(Room::Enough);
-        }
-        self.add(0, slot, head);
-        let mut room = head.len;
-        while room < len {
-            if self.used.len() >= self.parts {
-                return Ok(Room::TooManyParts);
-            }
-            let Some((which, slot, body)) = self.take_body()? else {
-                return Ok(Room::NoBuffer);
-            };
-            self.add(which, slot, body);
-            room += body.len;
-        }
-        Ok(Room::Enough)
-    }
-
-    fn add(&mut self, place: u16, slot: u32, buffer: Segment) {
-        self.segments.push(buffer);
-        self.used.push(Used {
-            place,
-            slot,
-            len: buffer.len,
-        });
-    }
-
-    /// The next head of the first ring; bodies before it are skipped, without a word.
-    #[inline]
-    fn take_head(&mut self) -> Result<Option<(u32, Segment)>, Stop> {
-        // Once round at most, whatever the driver wrote.
-        for _ in 0..self.queue.sizes()[0] {
-            let Some([address, word]) = self.queue.armed(0, self.bounded, self.objections) else {
-                return Ok(None);
-            };
-            let slot = self.queue.slot(0);
-            self.check(0, slot, word)?;
-            self.queue.advance(0);
-            if word & desc::RX_BODY == 0 {
-                return Ok(Some((slot, buffer(address, word))));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The next body: of the first ring if one comes there, else of the second.
-    fn take_body(&mut self) -> Result<Option<(u16, u32, Segment)>, Stop> {
-        for which in 0..2u16 {
-            let n = usize::from(which);
-            let Some([address, word]) = self.queue.armed(n, self.bounded, self.objections) else {
-                continue;
-            };
-            let slot = self.queue.slot(n);
-            let is_head = word & desc::RX_BODY == 0;
-            if which == 0 && is_head {
-                continue;
-            }
-            self.check(n, slot, word)?;
-            self.queue.advance(n);
-            return Ok(Some((which, slot, buffer(address, word))));
-        }
-        Ok(None)
-    }
-
-    /// The rules for an armed slot.
-    #[inline]
-    fn check(&self, which: usize, slot: u32, word: u64) -> Result<(), Stop> {
-        let len = word & desc::LEN;
-        let is_head = word & desc::RX_BODY == 0;
-        let place = || format!("slot {slot} of ring {which}");
-        if word & (desc::RX_DTYPE | desc::RX_RESERVED) != 0 {
-            let sentence = format!("{}: type or reserved bits, {word:#x}", place());
-            return Err(Stop::new(error::DESC_NOT_SPT, sentence));
-        }
-        if which == 1 && is_head {
-            let sentence = format!("{}: a head, where there are bodies alone", place());
-            return Err(Stop::new(error::DESC_NOT_SPT, sentence));
-        }
-        let least = if is_head { limit::HEAD_BUFFER } else { 1 };
-        if len < u64::from(least) {
-            let sentence = format!("{}: buffer of {len} bytes, of at least {least}", place());
-            return Err(Stop::new(error::SMALL_BUF, sentence));
-        }
-        Ok(())
-    }
-
-    /// Writes a completion for each part.
-    fn complete(&mut self, len: u32, findings: &Findings, is_whole: bool) {
-        if self.faults.strikes(Fault::RxCompletionLost) {
-            return;
-        }
-        let lie_len = self.faults.strikes(Fault::WrongLength);
-        let lie_slot = self.faults.strikes(Fault::IdOutOfRange);
-        let mut left = len;
-        let last = self.used.len() - 1;
-        for (n, used) in self.used.iter().enumerate() {
-            let written = left.min(used.len);
-            left -= written;
-            let queue = u64::from(self.index + used.place * self.queues);
-            let mut first = findings.each | u64::from(used.slot) | queue << desc::COMP_QUEUE;
-            let mut second = u64::from(written) | desc::TYPE_RX << desc::COMP_TYPE;
-            if n == 0 {
-                first |= desc::COMP_SOP;
-                first |= if lie_slot { 0xfff } else { 0 };
-                second |= if lie_len { desc::LEN } else { 0 };
-            }
-            if n == last {
-                first |= findings.last[0] | desc::COMP_EOP;
-                second |= findings.last[1] | if is_whole { 0 } else { desc::COMP_ERR };
-            }
-            self.queue.completions.put([first, second]);
-        }
-    }
-}
-
-fn buffer(address: u64, word: u64) -> Segment {
-    Segment {
-        iova: address,
-        len: u32::try_from(word & desc::LEN).expect("14 bits"),
-        writable: true,
-    }
-}
-
-impl Findings {
-    /// What is known about a frame that was not looked at.
-    fn none(hash: Option<Hash>) -> Self {
-        let hash = hash.map_or(0, |hash| {
-            u64::from(hash.kind) << desc::COMP_RSS_TYPE
-                | u64::from(hash.value) << desc::COMP_RSS_HASH
-        });
-        Self {
-            each: hash,
-            last: [desc::COMP_CNC, desc::COMP_FCS],
-        }
-    }
-
-    /// What the bytes of an IP packet say.
-    fn judge(&mut self, frame: &[u8]) {
-        let Some(packet) = Packet::find(frame) else {
-            return;
-        };
-        let flag = |on: bool, bit: u64| if on { bit } else { 0 };
-        let is_whole = !packet.is_fragment;
-        self.last[0] &= !desc::COMP_CNC;
-        self.last[1] |= flag(packet.ip == Ip::V4, desc::COMP_V4)
-            | flag(packet.ip == Ip::V6, desc::COMP_V6)
-            | flag(packet.is_fragment, desc::COMP_FRG)
-            | flag(packet.is_header_good(frame), desc::COMP_IPC)
-            | flag(is_whole && packet.protocol == TCP, desc::COMP_TCP)
-            | flag(is_whole && packet.protocol == UDP, desc::COMP_UDP)
-            | flag(packet.is_payload_good(frame) == Some(true), desc::COMP_TUC);
     }
 }
 
@@ -581,8 +329,7 @@ fn put_looked_at(
         findings.judge(bytes);
     }
     let (before, after) = if strips {
-        let tci = u64::from(u16::from_be_bytes([bytes[14], bytes[15]]));
-        findings.last[1] |= desc::COMP_TS | tci << desc::COMP_TCI;
+        findings.stripped([bytes[14], bytes[15]]);
         (&bytes[..TAG.start], &bytes[TAG.end..])
     } else {
         bytes.split_at(0)
