@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod area;
+mod caps;
 mod checksum;
 mod desc;
 mod device;
@@ -27,6 +28,7 @@ mod filter;
 mod options;
 mod plan;
 mod port;
+mod recover;
 mod regs;
 mod rss;
 mod rx;

@@ -5,70 +5,58 @@ use std::sync::Arc;
 use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
 use port::{
-    Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
-    PortError, Queues, Rss, StartError,
+    Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
+    Queues, Rss, StartError,
 };
 
-use crate::area::{at, queue};
-use crate::desc::{SLOTS_MAX, SLOTS_MIN};
+use crate::area::at;
+use crate::caps::caps;
 use crate::device::Device;
 use crate::error::OpenError;
 use crate::filter::{Filter, GROUPS_MAX};
 use crate::options::Options;
-use crate::plan::{AROUND, MTU_MAX, MTU_MIN, Parts, Shape};
-use crate::regs::{Events, command, pci};
+use crate::plan::{MTU_MAX, MTU_MIN, Parts, Shape};
+use crate::regs::{command, pci};
 use crate::rx::{Duties, Rx};
 use crate::shared::{Follower, Name, Shared, Signal};
 use crate::stats::{Device as DeviceCounts, Totals};
-use crate::tx::{SEGMENTS, Tx};
+use crate::tx::Tx;
 use crate::{rss, setup};
 
-/// Slots of a ring when nobody asks.
-const SLOTS: usize = 1024;
-/// Send queues (defs: `VMXNET3_MAX_TX_QUEUES`).
-const TX_QUEUES: usize = 8;
-/// Receive queues (defs: `VMXNET3_MAX_RX_QUEUES`). QEMU's device, of revision 1, takes 8.
-const RX_QUEUES: [usize; 2] = [8, 16];
-/// The first revision whose devices spread frames: what VMware offers since ESXi 6.0. QEMU's has
-/// revision 1 and puts every frame into queue 0.
-const SPREADS: u32 = 2;
 /// The first revision that is told which headers to hash.
 const RSS_FIELDS: u32 = 4;
-/// Starts over in mid-run before a device counts as broken.
-const RECOVERIES_MAX: u64 = 1000;
-
 /// An open vmxnet3.
 pub(crate) struct Vmxnet3<F: Function> {
-    device: Device<F>,
+    pub(crate) device: Device<F>,
     options: Options,
     info: Info,
     caps: Caps,
     parts: Option<Parts>,
-    run: Option<Run>,
+    pub(crate) run: Option<Run>,
     filter: Filter,
     mtu: Option<usize>,
     rss: Option<Rss>,
     totals: Totals,
     link_up: Option<bool>,
     /// Times that the device was started over in mid-run.
-    recoveries: u64,
+    pub(crate) recoveries: u64,
 }
 
 /// What is true while the port is started.
-struct Run {
-    shared: Arc<Shared>,
+pub(crate) struct Run {
+    pub(crate) shared: Arc<Shared>,
     config: Config,
-    parts: Parts,
+    pub(crate) parts: Parts,
     rss: Option<Rss>,
     /// The device's counters when it was activated.
     before: DeviceCounts,
-    stage: Stage,
-    round: u32,
+    pub(crate) stage: Stage,
+    pub(crate) round: u32,
 }
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// Frames move.
     Running,
     /// The device is reset, and the queues are clearing their rings.
@@ -112,7 +100,7 @@ impl<F: Function> Vmxnet3<F> {
         })
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.info.name.clone()
     }
 
@@ -145,7 +133,7 @@ impl<F: Function> Vmxnet3<F> {
     }
 
     /// Tells the device everything and starts its queues, on rings that are clear.
-    fn activate(&mut self) -> Result<(), PortError> {
+    pub(crate) fn activate(&mut self) -> Result<(), PortError> {
         let Some(run) = &mut self.run else {
             return Ok(());
         };
@@ -209,7 +197,7 @@ impl<F: Function> Vmxnet3<F> {
     }
 
     /// Stops the device's queues for good, after what it counted is read.
-    fn halt_device(&mut self) -> Result<(), PortError> {
+    pub(crate) fn halt_device(&mut self) -> Result<(), PortError> {
         let halted = self.count_and_reset();
         self.device.set_memory_access(false);
         halted
@@ -269,138 +257,6 @@ impl<F: Function> Vmxnet3<F> {
             let filters = run.config.offloads.contains(Offloads::VLAN_FILTER);
             filter.write_vlans(&run.parts.area, filters);
         })
-    }
-
-    /// One step of a run's life.
-    fn advance(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
-        self.device.check()?;
-        let Some(run) = &self.run else {
-            return Ok(());
-        };
-        if run.stage == Stage::Clearing {
-            return self.come_back(events);
-        }
-        let found = Events::from_bits_retain(run.parts.area.get(at::EVENTS));
-        if found.is_empty() {
-            return Ok(());
-        }
-        self.device.acknowledge(found);
-        if found.contains(Events::DIC) {
-            events.push("the device was moved to another host".into());
-        }
-        if found.intersects(Events::TQERR | Events::RQERR) {
-            self.device.command(command::GET_QUEUE_STATUS)?;
-            events.extend(self.stopped_queues());
-            self.start_over()?;
-        }
-        Ok(())
-    }
-
-    /// The queues that the device has stopped, and why.
-    fn stopped_queues(&self) -> Vec<String> {
-        let Some(run) = &self.run else {
-            return Vec::new();
-        };
-        let tx = run.parts.tx.iter().map(|memory| ("send", &memory.area));
-        let rx = run.parts.rx.iter().map(|memory| ("receive", &memory.area));
-        let mut found = Vec::new();
-        for (count, queues) in [(0, tx.collect::<Vec<_>>()), (0, rx.collect())] {
-            for (number, (kind, area)) in (count..).zip(queues) {
-                if area.get(queue::STOPPED) & 0xff != 0 {
-                    let why = reason(area.get(queue::ERROR));
-                    found.push(format!("the device stopped {kind} queue {number}: {why}"));
-                }
-            }
-        }
-        found
-    }
-
-    /// Resets the device in mid-run, and has the queues clear their rings.
-    fn start_over(&mut self) -> Result<(), PortError> {
-        self.recoveries += 1;
-        if self.recoveries > RECOVERIES_MAX {
-            let what = format!("it had to be started over {RECOVERIES_MAX} times");
-            return Err(PortError::Broken {
-                port: self.name(),
-                what,
-            });
-        }
-        self.halt_device()?;
-        if let Some(run) = &mut self.run {
-            run.round += 1;
-            run.stage = Stage::Clearing;
-            run.shared.set(Signal::pause(run.round));
-        }
-        Ok(())
-    }
-
-    /// Starts the device again once every ring is clear.
-    fn come_back(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
-        let Some(run) = &self.run else {
-            return Ok(());
-        };
-        if !run.shared.all_clear(run.round) {
-            return Ok(());
-        }
-        self.activate()?;
-        if let Some(run) = &mut self.run {
-            run.stage = Stage::Running;
-            run.shared.set(Signal::run(run.round));
-        }
-        events.push("the device is back".into());
-        Ok(())
-    }
-}
-
-/// Why a queue stopped (defs: `VMXNET3_ERR_*`).
-fn reason(error: u32) -> String {
-    let words = match error {
-        0x8000_0000 => "a frame without end",
-        0x8000_0001 => "a slot used again before it was completed",
-        0x8000_0002 => "a frame in too many buffers",
-        0x8000_0003 => "a kind of descriptor that it does not know",
-        0x8000_0004 => "a head that is too small",
-        0x8000_0005 => "a fault was injected",
-        0x8000_0006 => "it could not change its mode",
-        0x8000_0007 => "an invalid descriptor",
-        _ => return format!("error {error:#x}"),
-    };
-    words.into()
-}
-
-/// What a device of `revision` can do.
-fn caps(revision: u32) -> Caps {
-    let queues = |most| Limits {
-        range: 0..=most,
-        default: 1,
-        power_of_two: false,
-    };
-    // Any multiple of 32 would do until revision 7; powers of two always do.
-    let slots = Limits {
-        range: SLOTS_MIN..=SLOTS_MAX,
-        default: SLOTS,
-        power_of_two: true,
-    };
-    let mut offloads = Offloads::TX_L4_CHECKSUM
-        | Offloads::TX_VLAN
-        | Offloads::RX_CHECKSUM
-        | Offloads::RX_VLAN
-        | Offloads::RX_SCATTER
-        | Offloads::PROMISCUOUS
-        | Offloads::ALL_MULTICAST
-        | Offloads::GROUP_FILTER
-        | Offloads::VLAN_FILTER
-        | Offloads::SET_MAC
-        | Offloads::SET_MTU;
-    offloads.set(Offloads::RSS, revision >= SPREADS);
-    Caps {
-        rx_queues: queues(RX_QUEUES[usize::from(revision >= SPREADS)]),
-        tx_queues: queues(TX_QUEUES),
-        rx_slots: slots.clone(),
-        tx_slots: slots,
-        max_frame: MTU_MAX + AROUND,
-        max_segments: SEGMENTS,
-        offloads,
     }
 }
 
