@@ -68,6 +68,9 @@ pub enum OpenError {
     /// The driver could not open the device.
     #[error(transparent)]
     Virtio(#[from] virtio::OpenError),
+    /// The driver could not open the device.
+    #[error(transparent)]
+    Vmxnet3(#[from] vmxnet3::OpenError),
     /// No driver knows the PCI device.
     #[error("{bdf} is {name}, which rgen has no driver for yet")]
     NoDriver {
@@ -115,6 +118,7 @@ impl OpenError {
             Self::EndTaken { .. } => "port-taken",
             Self::NoDriver { .. } => "port-unknown",
             Self::Virtio(error) => virtio_code(error),
+            Self::Vmxnet3(error) => vmxnet3_code(error),
             Self::Vfio(hw::vfio::OpenError::Bound { .. }) => "port-bound",
             Self::Vfio(_) => "port-vfio",
         }
@@ -125,6 +129,7 @@ impl OpenError {
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Virtio(error) => return error.remedy(),
+            Self::Vmxnet3(error) => return error.remedy(),
             Self::Vfio(error) => return error.remedy(),
             Self::NoDriver { .. } => "see which devices rgen drives: rgen ports".into(),
             Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),
@@ -136,6 +141,14 @@ impl OpenError {
             Self::WireTwice { option, .. } => format!("give {option} at one end only"),
             Self::EndTaken { .. } => "give two sim: ports, or name the ends /0 and /1".into(),
         })
+    }
+}
+
+fn vmxnet3_code(error: &vmxnet3::OpenError) -> &'static str {
+    use vmxnet3::OpenError as E;
+    match error {
+        E::Option { .. } | E::Revision { .. } => "port-option",
+        _ => "port-open",
     }
 }
 

@@ -164,6 +164,20 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// How to drive a vmxnet3.
+    pub(crate) fn vmxnet3(&mut self) -> Result<vmxnet3::Options, OpenError> {
+        let revision = self.number("revision", "1 to 4", 1, 4)?;
+        let queues = self.number("queues", "1 to 8 queues of each kind", 1, 8)?;
+        Ok(vmxnet3::Options {
+            revision: revision.and_then(|revision| u32::try_from(revision).ok()),
+            data_ring: self.flag("data_ring")?,
+            rx_data_ring: self.flag("rx_data_ring")?,
+            queues: queues.and_then(|queues| usize::try_from(queues).ok()),
+            rx_slots: self.slots("rx_slots")?,
+            tx_slots: self.slots("tx_slots")?,
+        })
+    }
+
     /// Every option was taken.
     ///
     /// # Errors

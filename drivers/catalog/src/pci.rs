@@ -8,8 +8,10 @@ use crate::OpenError;
 use crate::options::Options;
 use crate::spec::Spec;
 
-/// Options of a PCI port.
-const KNOWN: &str = "packed, in_order, mergeable, indirect, queues";
+/// Options of a virtio device.
+const VIRTIO: &str = "packed, in_order, mergeable, indirect, queues";
+/// Options of a vmxnet3.
+const VMXNET3: &str = "revision, data_ring, rx_data_ring, queues, rx_slots, tx_slots";
 
 /// Opens the device at `bdf`, which `vfio-pci` holds.
 pub(crate) fn open(spec: &Spec, bdf: Bdf) -> Result<Box<dyn Port>, OpenError> {
@@ -30,6 +32,7 @@ fn driver(id: (u16, u16)) -> Option<Open> {
     match id {
         // virtio 1.2 §4.1.2: 1000 is the transitional network device, 1040 + 1 the modern one.
         (0x1af4, 0x1000 | 0x1041) => Some(open_virtio),
+        vmxnet3::ID => Some(open_vmxnet3),
         _ => None,
     }
 }
@@ -43,6 +46,13 @@ pub fn supports(vendor: u16, device: u16) -> bool {
 fn open_virtio(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
     let mut given = Options::of(spec);
     let options = given.virtio()?;
-    given.done(KNOWN)?;
+    given.done(VIRTIO)?;
     Ok(virtio::open_pci(function, &options)?)
+}
+
+fn open_vmxnet3(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
+    let mut given = Options::of(spec);
+    let options = given.vmxnet3()?;
+    given.done(VMXNET3)?;
+    Ok(vmxnet3::open(function, &options)?)
 }

@@ -3,7 +3,9 @@
 use port::{Caps, Limits, Offloads};
 
 use crate::desc::{SLOTS_MAX, SLOTS_MIN};
-use crate::plan::{AROUND, MTU_MAX};
+use crate::error::OpenError;
+use crate::options::Options;
+use crate::plan::{AROUND, MTU_MAX, words};
 use crate::tx::SEGMENTS;
 
 /// Slots of a ring when nobody asks.
@@ -16,19 +18,35 @@ const RX_QUEUES: [usize; 2] = [8, 16];
 /// revision 1 and puts every frame into queue 0.
 const SPREADS: u32 = 2;
 
-/// What a device of `revision` can do.
-pub(crate) fn caps(revision: u32) -> Caps {
+/// What a device of `revision` can do, with the defaults that `options` ask for.
+pub(crate) fn caps(port: &str, revision: u32, options: &Options) -> Result<Caps, OpenError> {
     let queues = |most| Limits {
         range: 0..=most,
-        default: 1,
+        default: options.queues.unwrap_or(1),
         power_of_two: false,
     };
     // Any multiple of 32 would do until revision 7; powers of two always do.
-    let slots = Limits {
+    let slots = |asked: Option<usize>| Limits {
         range: SLOTS_MIN..=SLOTS_MAX,
-        default: SLOTS,
+        default: asked.unwrap_or(SLOTS),
         power_of_two: true,
     };
+    let tx_queues = queues(TX_QUEUES);
+    let (rx_slots, tx_slots) = (slots(options.rx_slots), slots(options.tx_slots));
+    for (option, limits) in [
+        ("queues", &tx_queues),
+        ("rx_slots", &rx_slots),
+        ("tx_slots", &tx_slots),
+    ] {
+        if limits.default == 0 || !limits.allow(limits.default) {
+            return Err(OpenError::Option {
+                port: port.to_owned(),
+                option,
+                value: limits.default,
+                allowed: words(limits),
+            });
+        }
+    }
     let mut offloads = Offloads::TX_L4_CHECKSUM
         | Offloads::TX_VLAN
         | Offloads::RX_CHECKSUM
@@ -41,13 +59,13 @@ pub(crate) fn caps(revision: u32) -> Caps {
         | Offloads::SET_MAC
         | Offloads::SET_MTU;
     offloads.set(Offloads::RSS, revision >= SPREADS);
-    Caps {
+    Ok(Caps {
         rx_queues: queues(RX_QUEUES[usize::from(revision >= SPREADS)]),
-        tx_queues: queues(TX_QUEUES),
-        rx_slots: slots.clone(),
-        tx_slots: slots,
+        tx_queues,
+        rx_slots,
+        tx_slots,
         max_frame: MTU_MAX + AROUND,
         max_segments: SEGMENTS,
         offloads,
-    }
+    })
 }

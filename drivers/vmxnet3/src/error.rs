@@ -41,6 +41,18 @@ pub enum OpenError {
         /// What was found.
         what: String,
     },
+    /// An option has a value that the device cannot have.
+    #[error("{port}: {option} of {value} is not possible: {allowed}")]
+    Option {
+        /// The function.
+        port: String,
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: usize,
+        /// What is possible.
+        allowed: String,
+    },
     /// It offers no revision of its interface that will do.
     #[error("{port} offers revisions {offered:#b} (a bit each), none of them up to {most}")]
     Revision {
@@ -63,6 +75,9 @@ impl OpenError {
             }
             Self::Gone { port } => Some(format!("look whether it is still there: lspci -s {port}")),
             Self::Revision { .. } => Some("leave out revision=, or choose one it offers".into()),
+            Self::Option {
+                option, allowed, ..
+            } => Some(format!("use {option}=N with N {allowed}")),
             Self::Bar { .. } | Self::Broken { .. } => None,
         }
     }

@@ -12,4 +12,10 @@ pub struct Options {
     /// Let the device put received frames of up to 128 bytes into a data ring (revision 3 and
     /// later). By default where it can be had.
     pub rx_data_ring: Option<bool>,
+    /// Queues of each kind when the run does not say: one.
+    pub queues: Option<usize>,
+    /// Slots of each receive ring when the run does not say: 1024.
+    pub rx_slots: Option<usize>,
+    /// Slots of each send ring, likewise.
+    pub tx_slots: Option<usize>,
 }

@@ -159,7 +159,7 @@ impl Shape {
 }
 
 /// What limits allow, in words.
-fn words(limits: &Limits) -> String {
+pub(crate) fn words(limits: &Limits) -> String {
     let power = if limits.power_of_two {
         ", a power of two"
     } else {

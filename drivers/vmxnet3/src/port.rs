@@ -75,6 +75,7 @@ impl<F: Function> Vmxnet3<F> {
             },
         })?;
         let revision = device.revision();
+        let caps = caps(&name, revision, &options)?;
         let info = Info {
             driver: "vmxnet3",
             device: format!("vmxnet3 (revision {revision})"),
@@ -85,7 +86,7 @@ impl<F: Function> Vmxnet3<F> {
             name,
         };
         Ok(Self {
-            caps: caps(revision),
+            caps,
             device,
             options,
             info,

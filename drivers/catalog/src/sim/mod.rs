@@ -5,6 +5,7 @@
 
 mod port;
 mod virtio;
+mod vmxnet3;
 
 use std::sync::Arc;
 
@@ -30,10 +31,10 @@ macro_rules! known {
 use known;
 
 /// Every family that can be simulated.
-const FAMILIES: &[Family] = &[virtio::FAMILY];
+const FAMILIES: &[Family] = &[virtio::FAMILY, vmxnet3::FAMILY];
 
 /// Their names, for messages.
-const DRIVERS: &str = "virtio";
+const DRIVERS: &str = "virtio, vmxnet3";
 
 /// Options of any `sim:` port that are the wire's.
 const CABLE: [&str; 10] = [
