@@ -105,14 +105,14 @@ impl E1000 {
         let mut device = Self {
             name: name.to_owned(),
             kind,
-            pci: PciSpace::new(kind),
+            pci: PciSpace::new(kind, options.device_id()),
             registers: Registers::new(kind),
             stats: Stats::new(),
             rx: Vec::new(),
             tx: Vec::new(),
             senders: Vec::new(),
             tails: Tails::new(kind, queues, Arc::clone(&counters)),
-            eeprom: Eeprom::new(kind, options.mac),
+            eeprom: Eeprom::new(kind, options.device_id(), options.mac),
             phy: Phy::new(kind),
             vf: (kind == Kind::IgbVf).then(|| VfSide::new(options)),
             link: LinkReport {

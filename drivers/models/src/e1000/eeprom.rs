@@ -41,7 +41,7 @@ struct Wire {
 }
 
 impl Eeprom {
-    pub(super) fn new(kind: Kind, mac: Mac) -> Self {
+    pub(super) fn new(kind: Kind, device_id: u16, mac: Mac) -> Self {
         let mut words = [0; WORDS];
         let pairs = mac.chunks_exact(2);
         for (word, pair) in words.iter_mut().zip(pairs) {
@@ -50,7 +50,7 @@ impl Eeprom {
         words[3] = 0x0420;
         words[0xa] = 0x4408;
         (words[0xb], words[0xc]) = (0, 0x8086);
-        words[0xd] = kind.device_id();
+        words[0xd] = device_id;
         words[0xe] = 0x8086;
         words[0xf] = 0x3040;
         let sum = words
@@ -174,7 +174,7 @@ mod test {
     #[test]
     fn both_layouts_give_the_address_and_a_sum_that_is_right() {
         for (kind, shift, done) in [(Kind::E1000, 8, 0x10), (Kind::E1000e, 2, 2)] {
-            let mut eeprom = Eeprom::new(kind, MAC);
+            let mut eeprom = Eeprom::new(kind, 0, MAC);
             let words: Vec<u16> = (0..64)
                 .map(|address| {
                     eeprom.start_read(address << shift | 1).unwrap();
@@ -194,7 +194,7 @@ mod test {
 
     #[test]
     fn a_word_can_be_clocked_out_by_hand() {
-        let mut eeprom = Eeprom::new(Kind::E1000, MAC);
+        let mut eeprom = Eeprom::new(Kind::E1000, 0, MAC);
         eeprom.set_control(REQUEST);
         assert!(eeprom.control() & GRANT != 0);
         for bit in [1, 1, 0, 0, 0, 0, 0, 1, 0] {

@@ -106,6 +106,8 @@ pub struct E1000Options {
     pub kind: Kind,
     /// Its address: in the EEPROM, or with the physical function ([`PfOptions::mac`]).
     pub mac: Mac,
+    /// Another device id, of a sibling with the same registers (82545EM 0x100f, I350 0x1521).
+    pub device_id: Option<u16>,
     /// Queues each way, where there shall be fewer than the hardware has.
     pub queues: Option<u16>,
     /// How often the control register must be read until a reset is over. (Time ends it too.)
@@ -124,6 +126,7 @@ impl Default for E1000Options {
         Self {
             kind: Kind::E1000,
             mac: [0x52, 0x54, 0, 0x12, 0x34, 0x56],
+            device_id: None,
             queues: None,
             reset_reads: 2,
             enable_reads: 1,
@@ -142,6 +145,11 @@ impl E1000Options {
             mac,
             ..Self::default()
         }
+    }
+
+    /// The device id that it shows.
+    pub(super) fn device_id(&self) -> u16 {
+        self.device_id.unwrap_or(self.kind.device_id())
     }
 
     /// Queues that the device has, each way.

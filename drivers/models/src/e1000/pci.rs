@@ -23,13 +23,13 @@ pub(super) struct PciSpace {
 }
 
 impl PciSpace {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: Kind, device_id: u16) -> Self {
         let mut space = Self {
             bytes: [0; 256],
             kind,
         };
         space.put16(0x00, 0x8086);
-        space.put16(0x02, kind.device_id());
+        space.put16(0x02, device_id);
         // As after an open through VFIO: decoding is on, bus mastering is not.
         space.put16(COMMAND, IO | MEMORY);
         space.put16(0x06, STATUS_CAP_LIST);

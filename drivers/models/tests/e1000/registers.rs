@@ -225,6 +225,20 @@ fn a_device_may_have_fewer_queues_than_the_hardware() {
 }
 
 #[test]
+fn a_sibling_shows_its_own_id() {
+    let sibling = E1000Options {
+        device_id: Some(0x100f),
+        ..options(Kind::E1000, MAC_A)
+    };
+    let sim = stepped_with(&sibling, &sibling);
+    let guest = Guest::attach(sim.function(0), Kind::E1000, Wish::default());
+    assert_eq!(guest.function.config16(2), 0x100f);
+    guest.bar.store32(0x14, 0xd << 8 | 1);
+    assert_eq!(guest.bar.load32(0x14) >> 16, 0x100f);
+    assert_clean(&sim);
+}
+
+#[test]
 fn the_list_of_registers_names_what_data_sheets_name() {
     let find = |kind: Kind, name: &str| {
         let found = map(kind).into_iter().find(|info| info.name == name);
