@@ -31,6 +31,10 @@ const ALWAYS: &[Always] = &[
         what: "the real virtio-net driver on a model of the device; two are the ends of one wire",
     },
     Always {
+        port: "sim:igb",
+        what: "the same with Intel's NICs: sim:e1000, sim:e1000e, sim:igb, sim:igbvf",
+    },
+    Always {
         port: "vhost-user:/run/a.sock",
         what: "a virtual switch, a VM or another program; ,queues=N ,packed=on ,server=on",
     },

@@ -71,6 +71,9 @@ pub enum OpenError {
     /// The driver could not open the device.
     #[error(transparent)]
     Vmxnet3(#[from] vmxnet3::OpenError),
+    /// The driver could not open the device.
+    #[error(transparent)]
+    E1000(#[from] e1000::OpenError),
     /// No driver knows the PCI device.
     #[error("{bdf} is {name}, which rgen has no driver for yet")]
     NoDriver {
@@ -119,6 +122,7 @@ impl OpenError {
             Self::NoDriver { .. } => "port-unknown",
             Self::Virtio(error) => virtio_code(error),
             Self::Vmxnet3(error) => vmxnet3_code(error),
+            Self::E1000(_) => "port-open",
             Self::Vfio(hw::vfio::OpenError::Bound { .. }) => "port-bound",
             Self::Vfio(_) => "port-vfio",
         }
@@ -130,6 +134,7 @@ impl OpenError {
         Some(match self {
             Self::Virtio(error) => return error.remedy(),
             Self::Vmxnet3(error) => return error.remedy(),
+            Self::E1000(error) => return error.remedy(),
             Self::Vfio(error) => return error.remedy(),
             Self::NoDriver { .. } => "see which devices rgen drives: rgen ports".into(),
             Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),

@@ -2,7 +2,7 @@
 //!
 //! | string | what it opens |
 //! |---|---|
-//! | `sim:virtio`, `sim:vmxnet3` | our driver on a model of the device; two of them are the ends of one wire |
+//! | `sim:virtio`, `sim:vmxnet3`, `sim:igb`, … | our driver on a model of the device; two of them are the ends of one wire |
 //! | `vhost-user:/run/a.sock` | a vhost-user peer: a switch, a DPDK application, a VM |
 //! | `0000:3b:00.0` | a PCI device that `vfio-pci` holds; its id picks the driver |
 //! | `null:` | accepts and counts at once: what the engine costs alone |

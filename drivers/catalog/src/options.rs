@@ -178,6 +178,19 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// What to ask of a device of the e1000 families; `queues` if it may have several.
+    pub(crate) fn e1000(&mut self, queues: bool) -> Result<e1000::Options, OpenError> {
+        let queues = match queues {
+            true => self.number("queues", "1 to 16 queues each way", 1, 16)?,
+            false => None,
+        };
+        Ok(e1000::Options {
+            queues: queues.and_then(|queues| usize::try_from(queues).ok()),
+            rx_slots: self.slots("rx_slots")?,
+            tx_slots: self.slots("tx_slots")?,
+        })
+    }
+
     /// Every option was taken.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ use crate::spec::Spec;
 const VIRTIO: &str = "packed, in_order, mergeable, indirect, queues";
 /// Options of a vmxnet3.
 const VMXNET3: &str = "revision, data_ring, rx_data_ring, queues, rx_slots, tx_slots";
+/// Options of a device of the e1000 families.
+const E1000: &str = "queues, rx_slots, tx_slots";
 
 /// Opens the device at `bdf`, which `vfio-pci` holds.
 pub(crate) fn open(spec: &Spec, bdf: Bdf) -> Result<Box<dyn Port>, OpenError> {
@@ -33,6 +35,7 @@ fn driver(id: (u16, u16)) -> Option<Open> {
         // virtio 1.2 §4.1.2: 1000 is the transitional network device, 1040 + 1 the modern one.
         (0x1af4, 0x1000 | 0x1041) => Some(open_virtio),
         vmxnet3::ID => Some(open_vmxnet3),
+        (vendor, device) if e1000::supports(vendor, device).is_some() => Some(open_e1000),
         _ => None,
     }
 }
@@ -55,4 +58,11 @@ fn open_vmxnet3(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, Op
     let options = given.vmxnet3()?;
     given.done(VMXNET3)?;
     Ok(vmxnet3::open(function, &options)?)
+}
+
+fn open_e1000(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
+    let mut given = Options::of(spec);
+    let options = given.e1000(true)?;
+    given.done(E1000)?;
+    Ok(e1000::open_pci(function, &options)?)
 }

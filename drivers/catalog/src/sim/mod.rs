@@ -3,6 +3,7 @@
 //! Each family of devices is a row of [`FAMILIES`], in a file of its own. The ends of a wire need
 //! not be of one family.
 
+mod e1000;
 mod port;
 mod virtio;
 mod vmxnet3;
@@ -31,10 +32,17 @@ macro_rules! known {
 use known;
 
 /// Every family that can be simulated.
-const FAMILIES: &[Family] = &[virtio::FAMILY, vmxnet3::FAMILY];
+const FAMILIES: &[Family] = &[
+    virtio::FAMILY,
+    e1000::E1000_FAMILY,
+    e1000::E1000E_FAMILY,
+    e1000::IGB_FAMILY,
+    e1000::IGBVF_FAMILY,
+    vmxnet3::FAMILY,
+];
 
 /// Their names, for messages.
-const DRIVERS: &str = "virtio, vmxnet3";
+const DRIVERS: &str = "virtio, e1000, e1000e, igb, igbvf, vmxnet3";
 
 /// Options of any `sim:` port that are the wire's.
 const CABLE: [&str; 10] = [
