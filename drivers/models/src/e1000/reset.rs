@@ -39,15 +39,12 @@ impl E1000 {
         });
     }
 
-    /// The function is reset from outside (FLR): it is as after power-up at once, and may not
-    /// reach memory until it is allowed to again.
+    /// The function is reset from outside (FLR): it is as after power-up at once. Configuration
+    /// space stays, as whoever resets a function puts that back.
     pub(super) fn reset_function(&mut self) {
         if let Some(side) = &mut self.vf {
             side.reset_vf();
         }
-        let io_and_memory = 3;
-        let result = self.pci.write(4, 2, io_and_memory);
-        self.judge(result);
         self.reset_registers();
         self.resetting = None;
     }

@@ -13,4 +13,5 @@ mod offloads;
 mod queues;
 mod registers;
 mod rings;
+mod threaded;
 mod vf;

@@ -260,7 +260,7 @@ fn the_function_is_reset_from_outside() {
     assert!(a.send(&frame(1, 60)));
     sim.settle();
     assert_eq!(sim.counters(1).rx_not_ready, 1);
-    b.function.set_config16(4, 7);
+    assert_eq!(b.function.config16(4), 7, "put back");
     b.set_up();
     assert!(a.send(&frame(2, 60)));
     sim.settle();

@@ -357,6 +357,20 @@ fn a_mailbox_may_refuse_or_say_nothing() {
 }
 
 #[test]
+fn a_reset_may_never_end() {
+    let (sim, _a, mut b, _pf) = rig();
+    sim.faults(1).switch_on(Fault::StuckReset);
+    b.bar.store32(0, 1 << 26);
+    for _ in 0..20 {
+        sim.step();
+        assert_eq!(b.look_at_mailbox() & 0x40, 0x40);
+    }
+    sim.faults(1).clear(Fault::StuckReset);
+    assert_eq!(hello(&sim, &mut b)[0], 1 | ACK);
+    assert_clean(&sim);
+}
+
+#[test]
 fn both_queues_send_and_frames_come_to_the_first_for_many_laps() {
     let wish = Wish {
         queues: 2,
