@@ -8,6 +8,9 @@ use hw::{Bar, BarError, Function};
 use port::{Config, LinkState, Offloads, Port, PortError, Queues, Rss, StartError};
 use vmxnet3::{OpenError, Options, open};
 
+/// The address that the device was made with, in its two registers.
+const PERMANENT: [u32; 2] = [0x0102_5452, 0x0403];
+
 /// What the device remembers.
 struct State {
     config: [u8; 64],
@@ -79,6 +82,8 @@ impl State {
             0xcafe_0000 => {
                 self.last = self.answer;
                 self.active = self.answer == 0;
+                // As QEMU's does: it has the address that it was made with again.
+                self.mac = PERMANENT;
             }
             0xcafe_0001 => self.active = false,
             0xcafe_0002 => (self.active, self.area) = (false, [0; 2]),
@@ -90,8 +95,8 @@ impl State {
                 }
             }
             0xf00d_0002 => self.last = self.link,
-            0xf00d_0003 => self.last = 0x0102_5452,
-            0xf00d_0004 => self.last = 0x0403,
+            0xf00d_0003 => self.last = PERMANENT[0],
+            0xf00d_0004 => self.last = PERMANENT[1],
             _ => {}
         }
     }
@@ -526,6 +531,7 @@ fn counters_are_the_devices_since_it_was_opened_with_the_fcs_and_never_go_down()
             assert_eq!(port.counters().unwrap().tx_frames, expected * (2 + 4 + 6));
         }
         port.stop(queues).unwrap();
+        assert!(!fake.state().active && fake.state().config[4] & 4 == 0);
         let counters = port.counters().unwrap();
         assert_eq!(counters.tx_frames, expected * (2 + 4 + 6));
         assert_eq!(counters.tx_bytes, expected * (3 + 5 + 7 + 4 * 12));

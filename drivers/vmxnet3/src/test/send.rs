@@ -188,6 +188,13 @@ fn a_full_ring_keeps_one_slot_and_takes_more_only_when_frames_are_reaped() {
     let mut back = Burst::new();
     assert_eq!(tx.reap(&mut back), 31);
     assert_eq!(tx.burst(&mut frames), 31);
+    for _ in 0..31 {
+        far.carry(&rig).expect("31 frames were posted");
+    }
+    let mut frame = rig.pool.take().expect("the pool is large enough");
+    frame.fill(&content(1));
+    tx.load(Arc::new(Resident::new(vec![frame])));
+    assert_eq!(tx.burst_resident(0, 100), 31, "resident frames too");
 }
 
 #[test]
@@ -384,12 +391,12 @@ fn after_a_reset_the_ring_is_as_new_and_what_was_in_flight_is_given_up() {
     assert_eq!(tx.reap(&mut back), 31);
     back.clear();
     let mut far = Far::new(&rig);
-    for lap in 0..4 {
-        assert_eq!(tx.burst(&mut burst(&rig, lap..lap + 30)), 30);
-        for number in lap..lap + 30 {
+    for size in [5, 30, 30, 30, 30] {
+        assert_eq!(tx.burst(&mut burst(&rig, 0..size)), size);
+        for number in 0..size {
             assert_eq!(far.carry(&rig), Some(content(number)));
         }
-        assert_eq!(tx.reap(&mut back), 30);
+        assert_eq!(tx.reap(&mut back), size);
         back.clear();
     }
 }
