@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hugemem::{
-    Addressing, Area, Burst, DmaSpace, Frame, Iova, IovaRange, MapError, Memory, Resident,
+    Addressing, Area, Burst, DmaSpace, Frame, Iova, IovaRange, MapError, Memory, Resident, TxFlags,
 };
 use port::{
     Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
-    PortError, QueueState, Queues, Rss, RxBurst, RxMeta, RxQueue, StartError, TxCounts, TxQueue,
+    PortError, QueueState, Queues, Rss, RxBurst, RxFlags, RxMeta, RxQueue, StartError, TxCounts,
+    TxQueue,
 };
 
 /// What is wrong with a cable.
@@ -43,6 +44,18 @@ pub enum Flaw {
     StartsAnything,
     /// The resident set is sent from its start each time.
     StartsOver,
+    /// VLAN tags lose their priority on the way in.
+    Mistags,
+    /// VLAN tags are taken off and not told.
+    Untags,
+    /// The last byte of jumbo frames is wrong.
+    DamagesJumbo,
+    /// Any MTU is taken.
+    TakesAnyMtu,
+    /// A frame that does not fit is cut off, and not marked.
+    Truncates,
+    /// A further counter starts again with the port.
+    CountsAnew,
 }
 
 const FCS: u64 = 4;
@@ -54,7 +67,12 @@ struct EndState {
     promiscuous: bool,
     running: bool,
     buffers: VecDeque<Frame>,
-    full: VecDeque<Frame>,
+    full: VecDeque<(Frame, RxMeta)>,
+    /// Takes VLAN tags off.
+    strips: bool,
+    /// Times that it was started, and frames since then.
+    starts: u64,
+    since: u64,
     counters: Counters,
     held_back: Option<Vec<u8>>,
     forgets: bool,
@@ -85,6 +103,10 @@ impl Wire {
             Flaw::Loses if is_rare => return,
             Flaw::Damages if is_rare => bytes[30] ^= 4,
             Flaw::Cuts if bytes.len() > 1500 => bytes.truncate(bytes.len() - 1),
+            Flaw::DamagesJumbo if bytes.len() > 1518 => {
+                let last = bytes.len() - 1;
+                bytes[last] ^= 1;
+            }
             Flaw::Reorders if is_rare => {
                 receiver.held_back = Some(bytes);
                 return;
@@ -116,10 +138,25 @@ impl EndState {
             }
             return;
         };
+        let mut meta = RxMeta::default();
+        let mut bytes = bytes;
+        let len = bytes.len() as u64 + FCS;
+        if self.strips && bytes[12..14] == [0x81, 0] {
+            meta.vlan = u16::from_be_bytes([bytes[14], bytes[15]]);
+            meta.flags.set(RxFlags::VLAN, flaw != Flaw::Untags);
+            bytes.drain(12..16);
+        }
+        if bytes.len() > buffer.capacity() {
+            bytes.truncate(buffer.capacity());
+            meta.flags.set(RxFlags::ERROR, flaw != Flaw::Truncates);
+            self.counters.rx_errors += 1;
+        } else {
+            self.counters.rx_frames += 1;
+            self.counters.rx_bytes += len;
+        }
+        self.since += 1;
         buffer.fill(&bytes);
-        self.counters.rx_frames += 1;
-        self.counters.rx_bytes += bytes.len() as u64 + FCS;
-        self.full.push_back(buffer);
+        self.full.push_back((buffer, meta));
     }
 }
 
@@ -141,6 +178,9 @@ pub fn cable(flaw: Flaw) -> [Box<dyn Port>; 2] {
             running: false,
             buffers: VecDeque::new(),
             full: VecDeque::new(),
+            strips: false,
+            starts: 0,
+            since: 0,
             counters: Counters::default(),
             held_back: None,
             forgets: false,
@@ -186,9 +226,12 @@ impl Plug {
                 },
                 rx_slots: slots.clone(),
                 tx_slots: slots,
-                max_frame: 1518,
+                max_frame: 9018,
                 max_segments: 1,
-                offloads: Offloads::PROMISCUOUS,
+                offloads: Offloads::PROMISCUOUS
+                    | Offloads::TX_VLAN
+                    | Offloads::RX_VLAN
+                    | Offloads::SET_MTU,
             },
         }
     }
@@ -246,7 +289,15 @@ impl Port for Plug {
 
     fn start(&mut self, config: &Config, _memory: &Memory) -> Result<Queues, StartError> {
         self.check(config)?;
-        self.state().running = true;
+        {
+            let mut state = self.state();
+            state.running = true;
+            state.strips = config.offloads.contains(Offloads::RX_VLAN);
+            state.starts += 1;
+            if self.wire.flaw == Flaw::CountsAnew {
+                state.since = 0;
+            }
+        }
         let mut queues = Queues::default();
         for _ in 0..config.tx_queues {
             let sender = Sender {
@@ -293,7 +344,13 @@ impl Port for Plug {
     }
 
     fn extended(&mut self) -> Result<Vec<Extended>, PortError> {
-        Ok(Vec::new())
+        let state = self.state();
+        let counters = [("starts", state.starts), ("arrived", state.since)];
+        let named = |(name, value): (&str, u64)| Extended {
+            name: name.into(),
+            value,
+        };
+        Ok(counters.map(named).into())
     }
 
     fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
@@ -317,13 +374,32 @@ impl Port for Plug {
         self.not_offered("a VLAN filter")
     }
 
-    fn set_mtu(&mut self, _mtu: usize) -> Result<(), PortError> {
-        self.not_offered("another MTU")
+    fn set_mtu(&mut self, mtu: usize) -> Result<(), PortError> {
+        let fits = (60..=9000).contains(&mtu) && !self.state().running;
+        if fits || self.wire.flaw == Flaw::TakesAnyMtu {
+            return Ok(());
+        }
+        Err(PortError::Refused {
+            port: self.info.name.clone(),
+            what: format!("an MTU of {mtu}"),
+            cure: None,
+        })
     }
 
     fn set_rss(&mut self, _rss: &Rss) -> Result<(), PortError> {
         self.not_offered("RSS")
     }
+}
+
+/// A frame's bytes, with the tag that it asks for.
+fn tagged(frame: &Frame, flaw: Flaw) -> Vec<u8> {
+    let mut bytes = frame.bytes().to_vec();
+    if frame.flags.contains(TxFlags::VLAN) {
+        let mask = if flaw == Flaw::Mistags { 0xfff } else { 0xffff };
+        let [high, low] = (frame.vlan & mask).to_be_bytes();
+        bytes.splice(12..12, [0x81, 0, high, low]);
+    }
+    bytes
 }
 
 /// A space that no device ever uses.
@@ -367,7 +443,7 @@ impl TxQueue for Sender {
         let mut posted = 0;
         while self.sent.len() < self.slots || self.wire.flaw == Flaw::Overfills {
             let Some(frame) = frames.pop() else { break };
-            self.wire.carry(self.end, frame.bytes());
+            self.wire.carry(self.end, &tagged(&frame, self.wire.flaw));
             self.sent.push_back(frame);
             posted += 1;
         }
@@ -438,10 +514,10 @@ impl RxQueue for Receiver {
         let mut state = lock(&self.wire.ends[self.end]);
         let mut moved = 0;
         while out.frames.room() > 0 {
-            let Some(frame) = state.full.pop_front() else {
+            let Some((frame, meta)) = state.full.pop_front() else {
                 break;
             };
-            out.meta[out.frames.len()] = RxMeta::default();
+            out.meta[out.frames.len()] = meta;
             if out.frames.push(frame).is_err() {
                 break;
             }

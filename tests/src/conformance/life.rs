@@ -19,6 +19,10 @@ pub(super) const CHECKS: &[Named] = &[
         counters_are_exact,
     ),
     (
+        "further counters have names, each one of its own, and never go down",
+        further_counters,
+    ),
+    (
         "a port stops and starts ten times and leaks nothing",
         stop_and_start,
     ),
@@ -144,6 +148,43 @@ fn counters_are_exact(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
         );
     }
     line.stop()?;
+    Ok(Verdict::Passed)
+}
+
+fn further_counters(mut ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
+    let mut last: Vec<Vec<port::Extended>> = Vec::new();
+    for round in 0..3_u64 {
+        let mut line = Line::start(ports, &Config::default())?;
+        let macs = line.macs();
+        // Fewer each time: what starts again with the port falls.
+        let frames: Vec<_> = (0..100 - 30 * round)
+            .map(|n| frame(macs[1], macs[0], 80, round * 100 + n))
+            .collect();
+        line.transfer(0, &frames, frames.len())?;
+        let mut now = Vec::new();
+        for end in &mut line.ends {
+            now.push(end.port.extended()?);
+        }
+        for (before, counters) in last.iter().zip(&now) {
+            for old in before {
+                let new = counters.iter().find(|counter| counter.name == old.name);
+                let fell = new.is_none_or(|new| new.value < old.value);
+                require!(!fell, "{} was {}, and is {new:?}", old.name, old.value);
+            }
+        }
+        for counters in &now {
+            let mut names: Vec<&str> = counters.iter().map(|c| c.name.as_str()).collect();
+            names.sort_unstable();
+            let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+            let nameless = names.first().is_some_and(|name| name.is_empty());
+            require!(twice.is_none() && !nameless, "names {names:?}");
+        }
+        last = now;
+        ports = line.stop()?;
+    }
+    if last.iter().all(Vec::is_empty) {
+        return Ok(Verdict::NotOffered("further counters"));
+    }
     Ok(Verdict::Passed)
 }
 

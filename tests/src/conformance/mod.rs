@@ -7,10 +7,14 @@
 mod filters;
 mod life;
 mod line;
+mod mtu;
 mod offloads;
+mod packet;
 mod queues;
 mod rings;
 mod sizes;
+mod spread;
+mod vlan;
 
 use port::Port;
 
@@ -80,6 +84,9 @@ pub fn checks() -> Vec<Check> {
         filters::CHECKS,
         queues::CHECKS,
         offloads::CHECKS,
+        vlan::CHECKS,
+        mtu::CHECKS,
+        spread::CHECKS,
     ]
     .concat()
     .into_iter()

@@ -6,6 +6,7 @@ use hugemem::TxFlags;
 use port::{Config, Mac, Offloads, Port, RxFlags};
 
 use super::line::{Failure, Line, Received};
+use super::packet::Packet;
 use super::{Named, Verdict};
 use crate::require;
 
@@ -17,6 +18,14 @@ pub(super) const CHECKS: &[Named] = &[
     (
         "a good checksum is never called bad, nor a bad one good",
         judges_checksums,
+    ),
+    (
+        "checksums of TCP and UDP, over IPv4 and IPv6, are filled in and judged right",
+        every_kind_of_packet,
+    ),
+    (
+        "a header checksum of IPv4 is filled in right, and never judged wrongly",
+        header_checksums,
     ),
 ];
 
@@ -134,6 +143,98 @@ fn judges_checksums(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
         let got = one(&mut line, bytes, TxFlags::empty())?;
         require!(got.bytes == *bytes, "the frame changed");
         require!(!got.meta.flags.contains(wrong), "{:?}", got.meta.flags);
+    }
+    line.stop()?;
+    Ok(Verdict::Passed)
+}
+
+fn every_kind_of_packet(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
+    let wanted = Offloads::TX_L4_CHECKSUM | Offloads::RX_CHECKSUM;
+    let both = ports[0].caps().offloads & ports[1].caps().offloads;
+    if !both.contains(wanted) {
+        return Ok(Verdict::NotOffered(
+            "filling checksums in, and checking them",
+        ));
+    }
+    let config = Config {
+        offloads: wanted,
+        ..Config::default()
+    };
+    let mut line = Line::start(ports, &config)?;
+    let macs = line.macs();
+    for payload in [0, 1, 2, 17, 100, 333, 1400] {
+        for packet in Packet::kinds(payload) {
+            let right = packet.frame(macs[1], macs[0]);
+            // What Ethernet pads is no part of the packet.
+            let is_whole = right.bytes.len() >= 60;
+            let at = right.checksum_at;
+            let mut partial = right.bytes.clone();
+            partial[at..at + 2].copy_from_slice(&right.begun);
+            let got = one(&mut line, &partial, TxFlags::L4_CHECKSUM)?;
+            let flags = got.meta.flags;
+            let expected = if flags.contains(RxFlags::L4_PARTIAL) {
+                &partial
+            } else {
+                &right.bytes
+            };
+            require!(
+                got.bytes.starts_with(expected) && !flags.contains(RxFlags::L4_BAD),
+                "{packet:?}: {:02x?} at {at}, {flags:?}",
+                got.bytes.get(at..at + 2)
+            );
+            let mut bad = right.bytes.clone();
+            bad[at] ^= 0x40;
+            let got = one(&mut line, &bad, TxFlags::empty())?;
+            require!(
+                got.bytes.starts_with(&bad) && !got.meta.flags.contains(RxFlags::L4_GOOD),
+                "{packet:?} with a wrong checksum: {:?}",
+                got.meta.flags
+            );
+            let got = one(&mut line, &right.bytes, TxFlags::empty())?;
+            require!(
+                (!is_whole || got.bytes == right.bytes)
+                    && !got.meta.flags.contains(RxFlags::L4_BAD),
+                "{packet:?} with a right checksum: {:?}",
+                got.meta.flags
+            );
+        }
+    }
+    line.stop()?;
+    Ok(Verdict::Passed)
+}
+
+fn header_checksums(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
+    let both = ports[0].caps().offloads & ports[1].caps().offloads;
+    let wanted = both & (Offloads::TX_IPV4_CHECKSUM | Offloads::RX_CHECKSUM);
+    if wanted.is_empty() {
+        return Ok(Verdict::NotOffered("header checksums"));
+    }
+    let config = Config {
+        offloads: wanted,
+        ..Config::default()
+    };
+    let mut line = Line::start(ports, &config)?;
+    let macs = line.macs();
+    for payload in 20..120 {
+        let right = Packet::kinds(payload)[0].frame(macs[1], macs[0]).bytes;
+        if wanted.contains(Offloads::TX_IPV4_CHECKSUM) {
+            let mut empty = right.clone();
+            empty[24..26].fill(0);
+            let got = one(&mut line, &empty, TxFlags::IPV4_CHECKSUM)?;
+            require!(
+                got.bytes == right && !got.meta.flags.contains(RxFlags::IPV4_BAD),
+                "header checksum {:02x?}, right is {:02x?}",
+                &got.bytes[24..26],
+                &right[24..26]
+            );
+        }
+        let mut bad = right.clone();
+        bad[22] ^= 1;
+        for (bytes, wrong) in [(&right, RxFlags::IPV4_BAD), (&bad, RxFlags::IPV4_GOOD)] {
+            let got = one(&mut line, bytes, TxFlags::empty())?;
+            let flags = got.meta.flags;
+            require!(got.bytes == *bytes && !flags.contains(wrong), "{flags:?}");
+        }
     }
     line.stop()?;
     Ok(Verdict::Passed)
