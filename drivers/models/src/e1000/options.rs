@@ -1,6 +1,7 @@
 //! What a device of the e1000 family is like.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hugemem::SimSpace;
 
@@ -110,8 +111,11 @@ pub struct E1000Options {
     pub device_id: Option<u16>,
     /// Queues each way, where there shall be fewer than the hardware has.
     pub queues: Option<u16>,
-    /// How often the control register must be read until a reset is over. (Time ends it too.)
+    /// How often the control register must be read until a reset is over.
     pub reset_reads: u32,
+    /// The time after which it is over for a driver that waits instead of looking. (The data
+    /// sheets ask for 1 µs to some milliseconds.)
+    pub reset_lasts: Duration,
     /// How often a queue's control register must be read until its enable bit follows.
     pub enable_reads: u32,
     /// The physical function beside a virtual one.
@@ -129,6 +133,7 @@ impl Default for E1000Options {
             device_id: None,
             queues: None,
             reset_reads: 2,
+            reset_lasts: Duration::from_micros(50),
             enable_reads: 1,
             pf: PfOptions::default(),
             space: None,

@@ -309,6 +309,10 @@ impl E1000 {
         let live = !kind.is_advanced() || queue.is_enabled();
         let slots = if live { queue.slots() } else { 0 };
         self.tails.pass(side, index, slots);
+        if register == ring::DCTL && side == Side::Tx && kind.is_advanced() {
+            // What a queue was told before it stopped, nobody says that it still knows.
+            self.senders[index as usize] = super::Sender::default();
+        }
         self.judge(result);
     }
 

@@ -1,6 +1,6 @@
 //! Resets: of the whole device, of a virtual function, and what goes on meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::E1000;
 use super::bits::{ctrl, reg, status};
@@ -11,10 +11,6 @@ use super::stats::Stats;
 use super::tx::Sender;
 use crate::counters::DeviceCounts;
 use crate::faults::Fault;
-
-/// A driver may wait instead of looking: by then a reset is over. (The data sheets ask for 1 µs to
-/// some milliseconds.)
-const LASTS: Duration = Duration::from_micros(50);
 
 /// A reset that goes on.
 pub(super) struct Reset {
@@ -96,7 +92,7 @@ impl E1000 {
     /// is no reset any more. All but looking whether it is over must wait (82576 §4.2.1.6.2).
     pub(super) fn in_reset(&mut self, offset: u32, is_read: bool) -> Option<u32> {
         let reset = self.resetting.as_mut()?;
-        let over = reset.reads == 0 || reset.since.elapsed() >= LASTS;
+        let over = reset.reads == 0 || reset.since.elapsed() >= self.options.reset_lasts;
         if over && !self.faults.is_on(Fault::StuckReset) {
             self.resetting = None;
             return None;

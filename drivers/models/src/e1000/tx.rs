@@ -335,6 +335,9 @@ impl E1000 {
             return Ok(0);
         }
         let (mut at, end, slots) = (queue.head, queue.next, queue.slots());
+        if at >= slots || end >= slots {
+            return Err(format!("head {at} with {slots} descriptors"));
+        }
         let head_place = queue.head_write_back();
         let ring = queue.ring(&mut self.memory)?;
         let mut causes = 0;

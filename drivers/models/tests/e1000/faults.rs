@@ -47,6 +47,32 @@ fn completions_may_be_lost_or_late() {
 }
 
 #[test]
+fn a_ring_that_shrinks_under_late_completions_is_not_walked_past_its_end() {
+    let (sim, mut a, mut b) = rig(
+        Kind::E1000,
+        &Wish {
+            slots: 16,
+            ..Wish::default()
+        },
+    );
+    sim.faults(0).switch_on(Fault::LateCompletions);
+    for n in 0..12 {
+        assert!(a.send(&frame(n, 60)));
+    }
+    sim.step();
+    a.bar.store32(0x400, 0);
+    a.bar.store32(0x3808, 128);
+    sim.faults(0).clear(Fault::LateCompletions);
+    sim.settle();
+    assert_eq!(b.receive().len(), 12);
+    let all = sim.objections();
+    assert!(
+        all.len() == 1 && all[0].contains("with 8 descriptors"),
+        "{all:?}"
+    );
+}
+
+#[test]
 fn a_length_may_be_untrue() {
     for kind in PARTS {
         let (sim, mut a, b) = rig(kind, &Wish::default());

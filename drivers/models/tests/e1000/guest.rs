@@ -2,6 +2,7 @@
 //! `drivers/e1000` and knows nothing of it.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use hugemem::{Dma, Memory, MemoryRequest, PageSize, Pages};
 use hw::{Bar, Function};
@@ -499,7 +500,11 @@ pub(crate) fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
 }
 
 pub(crate) fn options(kind: Kind, mac: [u8; 6]) -> E1000Options {
-    E1000Options::of(kind, mac)
+    E1000Options {
+        // Only looking ends a reset.
+        reset_lasts: Duration::from_secs(3600),
+        ..E1000Options::of(kind, mac)
+    }
 }
 
 /// Two devices that move step by step, of one kind.

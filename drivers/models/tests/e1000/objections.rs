@@ -255,6 +255,20 @@ fn descriptors_that_make_no_sense() {
 }
 
 #[test]
+fn a_context_of_before_the_queue_was_stopped() {
+    running(Kind::Igb, "without a context", |sim, a| {
+        a.context(0, [20 | 14 << 9, 1 << 10 | DEXT | 2 << 20]);
+        a.ring_bell(0);
+        sim.settle();
+        a.start_queue(0);
+        (a.tx[0].post, a.tx[0].look) = (0, 0);
+        let command = a.command(60) | 1 << 41;
+        assert!(a.post(0, &frame(1, 60), command));
+        a.ring_bell(0);
+    });
+}
+
+#[test]
 fn a_hash_where_a_checksum_is_reported() {
     let wish = Wish {
         rctl: crate::guest::RECEIVE | PROMISCUOUS,

@@ -61,6 +61,19 @@ fn a_reset_shows_for_a_while_and_leaves_the_address_of_the_eeprom() {
 }
 
 #[test]
+fn a_reset_is_over_after_a_time_too() {
+    let quick = E1000Options {
+        reset_lasts: std::time::Duration::ZERO,
+        ..options(Kind::Igb, MAC_A)
+    };
+    let sim = stepped_with(&quick, &quick);
+    let guest = Guest::attach(sim.function(0), Kind::Igb, Wish::default());
+    guest.bar.store32(CTRL, 1 << 26);
+    assert_eq!(guest.bar.load32(RCTL), 0);
+    assert_clean(&sim);
+}
+
+#[test]
 fn the_address_is_in_the_eeprom_too() {
     for (kind, shift, done) in [
         (Kind::E1000, 8, 1 << 4),
