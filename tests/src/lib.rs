@@ -6,6 +6,7 @@
 //! - [`cable`]: two ports that are queues in memory, to try the checks on.
 //! - [`mutate`]: input that nobody meant, for fuzzing.
 //! - [`rgen`]: the command, as a user runs it.
+//! - [`runner`]: the checks as a command, on models, in a guest, on real devices.
 //! - [`sims`]: drivers on models, in every combination.
 #![forbid(unsafe_code)]
 
@@ -15,4 +16,5 @@ pub mod liar;
 pub mod mutate;
 pub mod peer;
 pub mod rgen;
+pub mod runner;
 pub mod sims;

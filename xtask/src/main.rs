@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `test` | every check and every test, each failure printed; `ci` is another name for it |
 //! | `tidy` | only the checks that read the sources: seconds |
-//! | `lab` | builds the peers (DPDK, tshark) into a cache outside the checkout |
+//! | `lab` | builds the peers (DPDK, tshark), and QEMU with a guest's kernel, into a cache outside the checkout |
+//! | `conformance` | the suite that every driver must pass, on models, in a guest, or on real hardware |
 //! | `bench` | the benchmarks; `--against dpdk` compares with testpmd on vhost-user |
 #![forbid(unsafe_code)]
 
 mod against;
 mod bench;
+mod conformance;
 mod lab;
 mod pages;
 mod pingpong;
@@ -39,6 +41,8 @@ enum Task {
     Tidy,
     /// Builds the peers that tests and comparisons run against.
     Lab(lab::Options),
+    /// Runs the suite that every driver must pass.
+    Conformance(conformance::Options),
     /// Runs the benchmarks.
     Bench(bench::Options),
     /// Prints the round trip between two cores in nanoseconds.
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Task::Test(options) | Task::Ci(options) => verify::run(&options),
         Task::Tidy => verify::tidy_only(),
         Task::Lab(options) => lab::run(&options).map(|()| true),
+        Task::Conformance(options) => conformance::run(&options),
         Task::Bench(options) => bench::run(&options).map(|()| true),
         Task::Pingpong(options) => pingpong::run(&options).map(|()| true),
     };

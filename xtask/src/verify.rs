@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use crate::lab::Outcome;
+use crate::lab::{Outcome, Part};
 use crate::run::{self, Done};
 use crate::{lab, pages, tidy};
 
@@ -120,7 +120,8 @@ fn announce() {
     println!(
         "cargo xtask test: format, tidy rules, clippy, the lab of peers, every test, docs.\n\
          It installs, where it is missing and only as root, the Debian package mmdebstrap, and\n\
-         builds a Debian root with DPDK and tshark in {} (about 600 MB).\n\
+         builds in {} a Debian root with DPDK and tshark, and one with QEMU\n\
+         and a kernel for its guests (about 1.1 GB together).\n\
          As root it reserves {PAGES} pages of 2 MiB while tests run, and gives them back.\n",
         peers::Lab::home().display()
     );
@@ -172,13 +173,16 @@ fn docs(tally: &mut Tally, root: &Path) {
 
 fn lab(tally: &mut Tally) {
     println!("\n== lab");
-    match lab::build(false) {
-        Ok(Outcome::Ready(what)) => tally.check(&format!("lab: {what}"), Ok(())),
-        Ok(Outcome::Unavailable(why)) => {
-            println!("skipped: lab: {why}");
-            tally.skips.push(format!("lab: {why}"));
+    for part in [Part::Peers, Part::Guest] {
+        let name = format!("lab, {}", part.name());
+        match lab::build(part, false) {
+            Ok(Outcome::Ready(what)) => tally.check(&format!("{name}: {what}"), Ok(())),
+            Ok(Outcome::Unavailable(why)) => {
+                println!("skipped: {name}: {why}");
+                tally.skips.push(format!("{name}: {why}"));
+            }
+            Err(error) => tally.check(&name, Err(format!("  {error:#}"))),
         }
-        Err(error) => tally.check("lab", Err(format!("  {error:#}"))),
     }
 }
 

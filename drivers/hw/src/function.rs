@@ -63,6 +63,13 @@ pub trait Function: Send + Sync + 'static {
     /// The platform cannot reset it, or the reset failed.
     fn reset(&self) -> io::Result<()>;
 
+    /// True if an IOMMU of the platform stands between the function and memory, and the bus
+    /// addresses that the driver gives are its. A device that goes around it, as some emulated
+    /// ones do, would then hit memory of others.
+    fn is_behind_iommu(&self) -> bool {
+        false
+    }
+
     /// NUMA node, where the platform knows it.
     fn numa_node(&self) -> Option<u32> {
         None

@@ -52,6 +52,13 @@ pub enum OpenError {
         /// What was asked for.
         what: String,
     },
+    /// The device goes around the IOMMU: it would take bus addresses for physical ones, and write
+    /// to memory that is not the driver's (§6.1, `VIRTIO_F_ACCESS_PLATFORM`).
+    #[error("{port} does not keep to the IOMMU: it offers no ACCESS_PLATFORM")]
+    AroundIommu {
+        /// The function.
+        port: String,
+    },
     /// The device has fewer queue pairs than were asked for.
     #[error("{port} has {offered} queue pairs, not {asked}")]
     TooFewQueues {
@@ -154,6 +161,11 @@ impl OpenError {
             Self::NotOffered { what, .. } => Some(format!(
                 "enable {what} on the other side, or leave it out here"
             )),
+            Self::AroundIommu { .. } => Some(
+                "give the VM's device both: iommu_platform=on,disable-legacy=on (QEMU), or turn \
+                 the VM's IOMMU off"
+                    .into(),
+            ),
             Self::TooFewQueues { offered, .. } => {
                 Some(format!("queues={offered}, or give the device more"))
             }

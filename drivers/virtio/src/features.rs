@@ -68,6 +68,16 @@ impl Features {
         .union(Self::ORDER_PLATFORM)
         .union(Self::SPEED_DUPLEX);
 
+    /// The set without those that need another which is not in it (§5.1.3.1). QEMU's device
+    /// without a control queue still offers what is asked for over one.
+    pub(crate) fn sound(self) -> Self {
+        if self.contains(Self::CTRL_VQ) {
+            self
+        } else {
+            self - (Self::CTRL_RX | Self::CTRL_VLAN | Self::MQ | Self::CTRL_MAC_ADDR)
+        }
+    }
+
     /// The set by name: `VERSION_1, RING_PACKED`.
     pub(crate) fn names(self) -> String {
         let names: Vec<&str> = self.iter_names().map(|(name, _)| name).collect();
@@ -206,6 +216,15 @@ mod test {
                 .unwrap()
                 .contains(Features::VHOST_PROTOCOL)
         );
+    }
+
+    #[test]
+    fn what_is_asked_for_over_the_control_queue_is_not_there_without_one() {
+        let offered = Features::VERSION_1 | Features::CTRL_RX | Features::CTRL_MAC_ADDR;
+        let offered = offered | Features::CTRL_VLAN | Features::MQ;
+        assert_eq!(offered.sound(), Features::VERSION_1);
+        let offered = offered | Features::CTRL_VQ;
+        assert_eq!(offered.sound(), offered);
     }
 
     #[test]

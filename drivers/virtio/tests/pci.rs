@@ -15,6 +15,8 @@ struct Fake {
     config: Arc<Mutex<[u8; 256]>>,
     bar: FakeBar,
     space: Arc<SimSpace>,
+    /// An IOMMU stands before it.
+    iommu: bool,
 }
 
 #[derive(Clone)]
@@ -34,6 +36,7 @@ const COMMON: u32 = 0x100;
 const NOTIFY: u32 = 0x200;
 const DEVICE: u32 = 0x300;
 const VERSION_1: u64 = 1 << 32;
+const ACCESS_PLATFORM: u64 = 1 << 33;
 const MAC: u64 = 1 << 5;
 
 impl FakeBar {
@@ -141,6 +144,9 @@ impl Function for Fake {
     fn reset(&self) -> io::Result<()> {
         Ok(())
     }
+    fn is_behind_iommu(&self) -> bool {
+        self.iommu
+    }
 }
 
 impl Fake {
@@ -181,6 +187,7 @@ fn fake() -> Fake {
         config,
         bar,
         space: SimSpace::new(),
+        iommu: false,
     };
     fake.set(0, &[0xf4, 0x1a, 0x41, 0x10]);
     fake.set(6, &[0x10, 0]);
@@ -227,6 +234,17 @@ fn a_sound_device_opens_with_its_address_and_limits() {
         0,
         "it may not do DMA before it is started"
     );
+}
+
+#[test]
+fn a_device_that_goes_around_the_iommu_is_refused() {
+    let mut device = fake();
+    device.iommu = true;
+    let error = refused(device.clone());
+    assert!(matches!(error, OpenError::AroundIommu { .. }), "{error}");
+    assert!(error.remedy().unwrap().contains("iommu_platform=on"));
+    device.bar.features |= ACCESS_PLATFORM;
+    assert!(open_pci(device, &Options::default()).is_ok());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! | the cache | `$RGEN_LAB`, else `/var/cache/rgen-lab` for root, else `$XDG_CACHE_HOME/rgen-lab`, else `$HOME/.cache/rgen-lab` |
 //! | the root with DPDK and tshark | `peers/` in it |
 //! | the mark that the root is whole | `peers.stamp` in it: what it was built for, on one line |
+//! | the root with QEMU, and a kernel for its guests | `guest/` and `guest.stamp`: see [`crate::guest`] |
 //!
 //! A program is run by [`Lab::command`]: in a mount namespace of its own, in which the host's
 //! `/proc`, `/sys` and `/dev` and one folder of the caller's ([`INSIDE`]) are mounted into the
@@ -122,28 +123,33 @@ impl Lab {
     /// signal to it reaches the program.
     #[must_use]
     pub fn command(&self, folder: &Path, program: &str) -> Command {
-        let mut command = Command::new("unshare");
-        if !nix::unistd::geteuid().is_root() {
-            command.args(["--user", "--map-root-user"]);
-        }
-        command
-            .args([
-                "--mount",
-                "--propagation",
-                "private",
-                "sh",
-                "-c",
-                ENTER,
-                "enter",
-            ])
-            .arg(&self.root)
-            .arg(folder)
-            .arg(program)
-            .env("LC_ALL", "C")
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("RUNTIME_DIRECTORY", INSIDE);
-        command
+        enter(&self.root, folder, program)
     }
+}
+
+/// A command that runs `program` in the root `root`, with `folder` mounted at [`INSIDE`].
+pub(crate) fn enter(root: &Path, folder: &Path, program: &str) -> Command {
+    let mut command = Command::new("unshare");
+    if !nix::unistd::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            ENTER,
+            "enter",
+        ])
+        .arg(root)
+        .arg(folder)
+        .arg(program)
+        .env("LC_ALL", "C")
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("RUNTIME_DIRECTORY", INSIDE);
+    command
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! `cargo xtask lab` puts them into a Debian root outside the checkout; [`lab::Lab`] finds that
 //! root and runs a program in it; [`testpmd::Testpmd`] is DPDK's test application as a sink, a
-//! reflector or a sender, with its counters read while it runs.
+//! reflector or a sender, with its counters read while it runs; [`guest::Guest`] is a machine
+//! that QEMU emulates, with real VFIO, a virtual IOMMU and NICs that others wrote.
 //!
 //! Nothing here knows rgen: both the rig and `cargo xtask bench --against dpdk` stand on it.
 #![forbid(unsafe_code)]
@@ -11,12 +12,14 @@ use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
+pub mod guest;
 pub mod lab;
 pub mod setup;
 pub mod telemetry;
 pub mod testpmd;
 pub mod tshark;
 
+pub use guest::{Guest, GuestError, Job, Machine};
 pub use lab::{Lab, LabError};
 pub use setup::{Forward, Memory, Rings, Setup};
 pub use testpmd::{Counters, PeerError, Testpmd};
@@ -25,6 +28,12 @@ pub use testpmd::{Counters, PeerError, Testpmd};
 #[must_use]
 pub fn lab_or_skip(test: &str) -> Option<Lab> {
     Lab::find().map_err(|missing| skip(test, &missing)).ok()
+}
+
+/// QEMU and a kernel for its guests, or a note that `test` was skipped for want of them.
+#[must_use]
+pub fn guest_or_skip(test: &str) -> Option<Guest> {
+    Guest::find().map_err(|missing| skip(test, &missing)).ok()
 }
 
 /// Notes that `test` was skipped, and why: on standard error, and for `cargo xtask test`, which

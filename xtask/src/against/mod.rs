@@ -22,7 +22,7 @@ use clap::Args;
 use peers::{Forward, Lab, Memory, Rings, Setup, Testpmd};
 use serde::Serialize;
 
-use crate::lab::Outcome;
+use crate::lab::{Outcome, Part};
 use crate::pages::Reserved;
 use crate::pingpong::probe_ns;
 use crate::{lab, run};
@@ -130,7 +130,7 @@ pub(crate) struct Window {
 
 /// Runs the comparison and prints it.
 pub(crate) fn compare(options: &Options) -> Result<()> {
-    if let Outcome::Unavailable(why) = lab::build(false)? {
+    if let Outcome::Unavailable(why) = lab::build(Part::Peers, false)? {
         bail!("no testpmd to compare with: {why}");
     }
     let rgen = if options.senders.iter().any(Sender::is_rgen) {

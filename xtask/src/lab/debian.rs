@@ -1,5 +1,4 @@
-//! The root with the peers: a small Debian, made by mmdebstrap from the mirror that this
-//! machine's own apt uses.
+//! Roots: small Debians, made by mmdebstrap from the mirror that this machine's own apt uses.
 
 use std::fs;
 use std::path::Path;
@@ -8,20 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
-use peers::Lab;
-use peers::lab::CONTENTS;
 
 use crate::run::{self, watch};
 
 /// What installing or building may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
-/// The packages whose versions the stamp names.
-const NAMED: &[&str] = &["dpdk", "tshark"];
 
 /// Sees to it that mmdebstrap is there. Says why, and the cure, when it can't be had.
 pub(super) fn missing() -> Result<Option<String>> {
     if run::read(Command::new("apt-get").arg("--version")).is_err() {
-        let why = "the peers come from Debian's packages, and this machine has no apt: run the \
+        let why = "the lab comes from Debian's packages, and this machine has no apt: run the \
                    tests on Debian, or in a container of it";
         return Ok(Some(why.to_owned()));
     }
@@ -90,23 +85,39 @@ fn base(line: &str) -> Option<&str> {
     fields.next().filter(|_| is_release)
 }
 
-/// Builds the root, and stamps it when it is whole.
-pub(super) fn build(home: &Path) -> Result<()> {
-    let (root, stamp) = (Lab::root_in(home), Lab::stamp_in(home));
-    let part = home.join("peers.part");
-    if stamp.exists() {
-        fs::remove_file(&stamp)?;
+/// A root that is to be built.
+pub(super) struct Plan<'a> {
+    /// Where it will lie.
+    pub(super) root: &'a Path,
+    /// The mark that it is whole.
+    pub(super) stamp: &'a Path,
+    /// The stamp's first line: what it is built for.
+    pub(super) contents: &'a str,
+    /// The releases that packages may come from; the first is what the root is made of.
+    pub(super) suites: &'a [&'a str],
+    /// The packages, beside what every root has.
+    pub(super) packages: &'a [&'a str],
+    /// The packages whose versions the stamp names.
+    pub(super) named: &'a [&'a str],
+    /// More of mmdebstrap's arguments.
+    pub(super) more: Vec<String>,
+}
+
+/// Builds a root, and stamps it when it is whole.
+pub(super) fn build(plan: &Plan<'_>) -> Result<()> {
+    let part = plan.root.with_extension("part");
+    if plan.stamp.exists() {
+        fs::remove_file(plan.stamp)?;
     }
     remove(&part)?;
-    remove(&root)?;
+    remove(plan.root)?;
 
     let mirror = mirror()?;
-    let (suite, packages) = CONTENTS
-        .split_once(' ')
-        .context("the lab's contents are empty")?;
+    let suite = plan.suites.first().context("a root of no release")?;
     println!(
-        "building a Debian {suite} root with {packages} in {}",
-        root.display()
+        "building a Debian {suite} root with {} in {}",
+        plan.packages.join(" "),
+        plan.root.display()
     );
     let mut command = Command::new("mmdebstrap");
     command.arg(if geteuid().is_root() {
@@ -115,11 +126,15 @@ pub(super) fn build(home: &Path) -> Result<()> {
         "--mode=unshare"
     });
     command.args(["--variant=apt", "--components=main", "--format=directory"]);
-    command.arg(format!("--include={}", packages.replace(' ', ",")));
-    command.args(["--aptopt=APT::Install-Recommends \"false\"", suite]);
-    let done = watch(command.arg(&part).arg(&mirror), LIMIT, |line| {
-        line.starts_with("I: ")
-    })?;
+    command.arg(format!("--include={}", plan.packages.join(",")));
+    command.arg("--aptopt=APT::Install-Recommends \"false\"");
+    command.args(&plan.more).arg(suite).arg(&part);
+    // One that is cut short is built anew, so nothing need be safe on the disk before its end.
+    command.arg("--dpkgopt=force-unsafe-io");
+    for suite in plan.suites {
+        command.arg(format!("deb {mirror} {suite} main"));
+    }
+    let done = watch(&mut command, LIMIT, |line| line.starts_with("I: "))?;
     if !done.is_success() {
         bail!(
             "the root can't be built ({}); mmdebstrap said:\n{}\n\
@@ -127,22 +142,23 @@ pub(super) fn build(home: &Path) -> Result<()> {
              1 GB of room in {}; then run `cargo xtask lab` again",
             done.verdict(),
             done.tail(20),
-            home.display()
+            plan.root.parent().unwrap_or(plan.root).display()
         );
     }
-    fs::rename(&part, &root)?;
-    fs::write(stamp, format!("{CONTENTS}\n{}\n", installed(&root)?))?;
+    fs::rename(&part, plan.root)?;
+    let installed = installed(plan.root, plan.named)?;
+    fs::write(plan.stamp, format!("{}\n{installed}\n", plan.contents))?;
     Ok(())
 }
 
 /// Names and versions of the packages that matter, a line each.
-fn installed(root: &Path) -> Result<String> {
+fn installed(root: &Path, named: &[&str]) -> Result<String> {
     let status = fs::read_to_string(root.join("var/lib/dpkg/status"))?;
     let mut lines = Vec::new();
     for stanza in status.split("\n\n") {
         let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name));
         if let (Some(package), Some(version)) = (field("Package: "), field("Version: "))
-            && NAMED.contains(&package)
+            && named.contains(&package)
         {
             lines.push(format!("{package} {version}"));
         }

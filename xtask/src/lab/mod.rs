@@ -1,11 +1,15 @@
-//! `cargo xtask lab`: the peers that tests and comparisons run against, in a cache.
+//! `cargo xtask lab`: what tests and comparisons need that others wrote, in a cache.
 //!
-//! Where it lies, how a program in it is started and what a stamp says: [`peers::lab`]. The lab
-//! is made of parts, each with a stamp of its own: a part that is whole is not touched again, one
-//! that was cut short is built anew. So far there is one part, [`debian`]'s root with DPDK and
-//! tshark.
+//! Where it lies, how a program in it is started and what a stamp says: [`peers::lab`] and
+//! [`peers::guest`]. The lab is made of two parts, each with a stamp of its own: a part that is
+//! whole is not touched again, one that was cut short is built anew.
+//!
+//! - [`peers`](mod@peers_root): DPDK's testpmd and tshark.
+//! - [`guest`]: QEMU, and a kernel and modules for its guests.
 
 mod debian;
+mod guest;
+mod peers_root;
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,7 +18,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use nix::fcntl::{Flock, FlockArg};
-use peers::Lab;
+use peers::{Guest, Lab};
 
 use crate::run;
 
@@ -26,7 +30,7 @@ pub(crate) struct Options {
     again: bool,
 }
 
-/// What came of building the lab.
+/// What came of building a part of the lab.
 pub(crate) enum Outcome {
     /// It is there; what is in it, in words.
     Ready(String),
@@ -34,17 +38,40 @@ pub(crate) enum Outcome {
     Unavailable(String),
 }
 
+/// A part of the lab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// DPDK and tshark.
+    Peers,
+    /// QEMU, and a kernel for its guests.
+    Guest,
+}
+
+impl Part {
+    /// Its name in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Peers => "peers",
+            Self::Guest => "guest",
+        }
+    }
+}
+
 /// Builds the lab and says what is in it.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    match build(options.again)? {
-        Outcome::Ready(what) => println!("the lab is ready: {what}"),
-        Outcome::Unavailable(why) => anyhow::bail!("{why}"),
+    let mut missing = Vec::new();
+    for part in [Part::Peers, Part::Guest] {
+        match build(part, options.again)? {
+            Outcome::Ready(what) => println!("{} ready: {what}", part.name()),
+            Outcome::Unavailable(why) => missing.push(format!("{}: {why}", part.name())),
+        }
     }
+    anyhow::ensure!(missing.is_empty(), "{}", missing.join("\n"));
     Ok(())
 }
 
-/// Builds what is missing of the lab.
-pub(crate) fn build(again: bool) -> Result<Outcome> {
+/// Builds a part of the lab where it is missing.
+pub(crate) fn build(part: Part, again: bool) -> Result<Outcome> {
     let started = Instant::now();
     let home = Lab::home();
     fs::create_dir_all(&home).with_context(|| format!("{} can't be made", home.display()))?;
@@ -55,32 +82,49 @@ pub(crate) fn build(again: bool) -> Result<Outcome> {
         .map_err(|(_, error)| error)
         .context("the lab can't be locked")?;
 
-    if again || Lab::find_in(home.clone()).is_err() {
+    if again || !is_whole(part, &home) {
         if let Some(why) = debian::missing()? {
             return Ok(Outcome::Unavailable(why));
         }
-        debian::build(&home)?;
-        println!("the peers were built in {} s", started.elapsed().as_secs());
+        match part {
+            Part::Peers => peers_root::build(&home)?,
+            Part::Guest => guest::build(&home)?,
+        }
+        println!("{} built in {} s", part.name(), started.elapsed().as_secs());
     }
-    let lab = Lab::find_in(home.clone())?;
-    if let Err(error) = enter(&lab) {
+    let entered = match part {
+        Part::Peers => enter(|folder| Ok(Lab::find_in(home.clone())?.command(folder, "true"))),
+        Part::Guest => enter(|folder| Ok(Guest::find_in(home.clone())?.command(folder, "true"))),
+    };
+    if let Err(error) = entered {
         return Ok(Outcome::Unavailable(format!(
             "programs in the lab can't be started here: {error:#}; mount namespaces are needed \
              (in a container: --privileged)"
         )));
     }
-    Ok(Outcome::Ready(versions(&home)?))
+    let stamp = match part {
+        Part::Peers => Lab::stamp_in(&home),
+        Part::Guest => Guest::stamp_in(&home),
+    };
+    Ok(Outcome::Ready(versions(&stamp)?))
+}
+
+fn is_whole(part: Part, home: &Path) -> bool {
+    match part {
+        Part::Peers => Lab::find_in(home.to_owned()).is_ok(),
+        Part::Guest => Guest::find_in(home.to_owned()).is_ok(),
+    }
 }
 
 /// Starts the least of programs in the lab.
-fn enter(lab: &Lab) -> Result<()> {
+fn enter(command: impl Fn(&Path) -> Result<std::process::Command>) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    run::read(&mut lab.command(folder.path(), "true"))?;
+    run::read(&mut command(folder.path())?)?;
     Ok(())
 }
 
-/// What the stamp says of the packages.
-fn versions(home: &Path) -> Result<String> {
-    let stamp = fs::read_to_string(Lab::stamp_in(home))?;
+/// What a stamp says of the packages.
+fn versions(stamp: &Path) -> Result<String> {
+    let stamp = fs::read_to_string(stamp)?;
     Ok(stamp.lines().skip(1).collect::<Vec<_>>().join(", "))
 }

@@ -183,6 +183,26 @@ impl Pci {
         })
     }
 
+    /// Brings a device back to where it was before `binding`: to its driver, or to none.
+    ///
+    /// # Errors
+    /// As for [`Pci::unbind`].
+    pub fn undo(&self, binding: &Binding) -> Result<(), BindError> {
+        let &Binding { bdf, .. } = binding;
+        if binding.before == binding.now {
+            return Ok(());
+        }
+        if let Some(before) = &binding.before {
+            self.unbind(bdf, Some(before))?;
+            return Ok(());
+        }
+        // It had no driver, and the kernel is not asked to pick one.
+        let device = self.device(bdf)?;
+        self.refuse_used(&device)?;
+        self.detach(&device)?;
+        self.put(bdf, self.dir(bdf).join("driver_override"), "\n")
+    }
+
     fn refuse_used(&self, device: &Device) -> Result<(), BindError> {
         let bdf = device.bdf;
         let uses = self

@@ -135,6 +135,28 @@ fn a_device_goes_back_to_a_driver_that_the_kernel_would_not_pick() {
 }
 
 #[test]
+fn a_binding_is_undone_to_the_driver_before_it_or_to_none() {
+    let tree = machine();
+    let pci = tree.pci(&[]);
+    let driver = || pci.device(bdf(A)).unwrap().driver;
+    let binding = pci.bind_to_vfio(bdf(A)).unwrap();
+    let nothing = pci.bind_to_vfio(bdf(A)).unwrap();
+    pci.undo(&nothing).unwrap();
+    assert_eq!(driver().as_deref(), Some("vfio-pci"), "it was there before");
+    pci.undo(&binding).unwrap();
+    assert_eq!(driver().as_deref(), Some("ixgbe"));
+
+    let dir = tree.root().join("sys/bus/pci/devices").join(A);
+    fs::remove_file(dir.join("driver")).unwrap();
+    let binding = pci.bind_to_vfio(bdf(A)).unwrap();
+    assert_eq!(binding.before, None);
+    pci.undo(&binding).unwrap();
+    let device = pci.device(bdf(A)).unwrap();
+    assert_eq!(device.driver, None, "nobody asked the kernel to pick one");
+    assert_eq!(device.driver_override, None);
+}
+
+#[test]
 fn without_vfio_or_an_iommu_nothing_is_touched() {
     let tree = Tree::new();
     tree.device(A, (0x8086, 0x10fb), "ixgbe");

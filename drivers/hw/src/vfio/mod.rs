@@ -246,6 +246,10 @@ impl Function for VfioFunction {
         done
     }
 
+    fn is_behind_iommu(&self) -> bool {
+        !self.is_unprotected()
+    }
+
     fn numa_node(&self) -> Option<u32> {
         self.numa_node
     }

@@ -12,7 +12,7 @@ use crate::error::OpenError;
 use crate::features::Features;
 use crate::pci::modern::read_net;
 use crate::pci::window::Window;
-use crate::pci::{await_reset, identify, set_command};
+use crate::pci::{await_reset, identify, keeps_to_iommu, set_command};
 use crate::regs::{Status, capability, legacy, pci};
 use crate::ring::RingMemory;
 use crate::transport::{Health, NetConfig, Patience, Plan, Progress, Transport};
@@ -52,7 +52,8 @@ impl<F: Function> Legacy<F> {
             },
         })?;
         let bits = u64::from(device.bar.read(legacy::DEVICE_FEATURES));
-        device.offered = Features::from_bits_truncate(bits);
+        device.offered = Features::from_bits_truncate(bits).sound();
+        keeps_to_iommu(&device.function, device.offered)?;
         if !device.offered.contains(Features::ANY_LAYOUT) {
             // The header would need a descriptor of its own (§5.1.6.6); devices older than 2013.
             return Err(OpenError::NotOffered {

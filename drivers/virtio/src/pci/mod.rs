@@ -10,6 +10,7 @@ use hw::Function;
 use port::PortError;
 
 use crate::error::OpenError;
+use crate::features::Features;
 use crate::regs::{Status, pci};
 
 /// How long a device may take to reset.
@@ -39,6 +40,20 @@ pub(crate) fn identify<F: Function>(function: &F) -> Result<(u16, u16), OpenErro
         true,
     );
     Ok((vendor, device))
+}
+
+/// Checks that the device keeps to the IOMMU, if there is one: without ACCESS_PLATFORM it takes
+/// the addresses that it is given for physical ones (§6.1), and hits memory of others.
+pub(crate) fn keeps_to_iommu<F: Function>(
+    function: &F,
+    offered: Features,
+) -> Result<(), OpenError> {
+    if function.is_behind_iommu() && !offered.contains(Features::ACCESS_PLATFORM) {
+        return Err(OpenError::AroundIommu {
+            port: function.name().to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// Sets or clears bits of the command register.

@@ -11,7 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::error::OpenError;
 use crate::features::Features;
 use crate::pci::window::Window;
-use crate::pci::{await_reset, identify, set_command};
+use crate::pci::{await_reset, identify, keeps_to_iommu, set_command};
 use crate::regs::{NetStatus, Status, capability, common, kind, net, pci};
 use crate::ring::RingMemory;
 use crate::transport::{Health, NetConfig, Patience, Plan, Progress, Transport};
@@ -96,7 +96,8 @@ impl<F: Function> Modern<F> {
                 what: error.to_string(),
             },
         })?;
-        modern.offered = modern.read_features();
+        modern.offered = modern.read_features().sound();
+        keeps_to_iommu(&modern.function, modern.offered)?;
         modern.sizes = modern.read_sizes();
         Ok(Ok(modern))
     }

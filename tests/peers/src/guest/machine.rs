@@ -1,0 +1,181 @@
+//! The machine that a guest is: processors, memory, IOMMU, NICs and the wires between them.
+
+/// The first slot of the root bus that a NIC is put into; below are the host bridge and what a
+/// chipset has.
+const FIRST_SLOT: usize = 2;
+/// The slot after the last one: the chipset's own devices are in the last, 1fh.
+const END_SLOT: usize = 0x1f;
+
+/// A machine to be emulated.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Processors. Each is a thread of the emulator.
+    pub cores: u8,
+    /// Memory, in MiB.
+    pub memory_mib: u32,
+    /// Bits of a bus address that the IOMMU translates: 39 or 48.
+    pub address_bits: u8,
+    /// Hugepages of 2 MiB.
+    pub pages_2m: u32,
+    /// Hugepages of 1 GiB.
+    pub pages_1g: u32,
+    /// Kernel modules to load before the job runs, beside those of VFIO.
+    pub modules: Vec<String>,
+    /// More of the kernel's command line.
+    pub kernel: String,
+    /// The wires, in the order in which [`Machine::pair`] put them in.
+    pub wires: Vec<Wire>,
+    /// QEMU's arguments for the NICs of the wires, and for whatever else is added here.
+    pub devices: Vec<String>,
+}
+
+/// Two NICs that are joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wire {
+    /// The addresses at which the guest finds them.
+    pub ends: [String; 2],
+}
+
+/// How a device is given to QEMU: its name and its properties, `e1000e` or
+/// `virtio-net-pci,packed=on`, without place, wire and MAC address.
+pub type Placed<'a> = &'a str;
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            cores: 2,
+            memory_mib: 1024,
+            address_bits: 39,
+            pages_2m: 128,
+            pages_1g: 0,
+            modules: Vec::new(),
+            kernel: String::new(),
+            wires: Vec::new(),
+            devices: Vec::new(),
+        }
+    }
+}
+
+impl Machine {
+    /// How many wires a machine has room for.
+    pub const MOST_WIRES: usize = (END_SLOT - FIRST_SLOT) / 2;
+
+    /// Puts two NICs and a wire between them into the machine.
+    ///
+    /// # Panics
+    /// The bus is full: see [`Machine::MOST_WIRES`].
+    pub fn pair(&mut self, first: Placed<'_>, second: Placed<'_>) -> Wire {
+        let wire = self.wires.len();
+        assert!(wire < Self::MOST_WIRES, "no slot is free for another pair");
+        let mut ends = [String::new(), String::new()];
+        for (end, device) in [first, second].into_iter().enumerate() {
+            let slot = FIRST_SLOT + 2 * wire + end;
+            let netdev = format!("w{wire}e{end}");
+            self.devices.push("-netdev".to_owned());
+            self.devices
+                .push(format!("hubport,id={netdev},hubid={wire}"));
+            self.devices.push("-device".to_owned());
+            self.devices.push(format!(
+                "{device},netdev={netdev},bus=pcie.0,addr={slot:#x},\
+                 mac=52:54:00:00:{wire:02x}:{end:02x}"
+            ));
+            ends[end] = format!("0000:00:{slot:02x}.0");
+        }
+        let wire = Wire { ends };
+        self.wires.push(wire.clone());
+        wire
+    }
+
+    /// QEMU's arguments. The kernel lies at `kernel`, the archive at `archive`, and both serial
+    /// ports go to files.
+    pub(super) fn arguments(
+        &self,
+        kernel: &str,
+        archive: &str,
+        console: &str,
+        output: &str,
+    ) -> Vec<String> {
+        let Self {
+            cores,
+            memory_mib,
+            address_bits,
+            ..
+        } = self;
+        let mut words: Vec<String> = Vec::new();
+        let mut add = |text: &str| words.extend(text.split_whitespace().map(str::to_owned));
+        // Without -nodefaults the chipset brings a NIC, a disk drive and a display.
+        add("-nodefaults -no-user-config -display none -no-reboot");
+        add("-M q35,kernel-irqchip=split -accel tcg,thread=multi -cpu max");
+        add(&format!("-smp {cores} -m {memory_mib}M"));
+        add(&format!(
+            "-device intel-iommu,intremap=on,caching-mode=on,aw-bits={address_bits}"
+        ));
+        add(&format!("-kernel {kernel} -initrd {archive}"));
+        for path in [console, output] {
+            add(&format!("-serial file:{path}"));
+        }
+        words.extend(self.devices.iter().cloned());
+        words.push("-append".to_owned());
+        words.push(self.command_line());
+        words
+    }
+
+    fn command_line(&self) -> String {
+        let Self {
+            pages_2m,
+            pages_1g,
+            kernel,
+            ..
+        } = self;
+        let mut line = String::from("console=ttyS0 quiet intel_iommu=on panic=-1");
+        // Pages of 1 GiB first, before memory is in pieces.
+        if *pages_1g > 0 {
+            line.push_str(&format!(" hugepagesz=1G hugepages={pages_1g}"));
+        }
+        line.push_str(&format!(" hugepagesz=2M hugepages={pages_2m} {kernel}"));
+        line.trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn pairs_have_places_and_wires_of_their_own() {
+        let mut machine = Machine::default();
+        let first = machine.pair("e1000", "e1000e,mq=on");
+        let second = machine.pair("igb", "igb");
+        assert_eq!(first.ends, ["0000:00:02.0", "0000:00:03.0"]);
+        assert_eq!(second.ends, ["0000:00:04.0", "0000:00:05.0"]);
+        let words = machine.arguments("k", "a", "c", "o");
+        let has = |word: &str| words.iter().any(|found| found == word);
+        assert!(has("hubport,id=w1e0,hubid=1"), "{words:?}");
+        let device = "e1000e,mq=on,netdev=w0e1,bus=pcie.0,addr=0x3,mac=52:54:00:00:00:01";
+        assert!(has(device), "{words:?}");
+    }
+
+    #[test]
+    fn the_bus_takes_as_many_pairs_as_it_says() {
+        let mut machine = Machine::default();
+        for _ in 0..Machine::MOST_WIRES {
+            machine.pair("e1000", "e1000");
+        }
+        let last = &machine.wires[Machine::MOST_WIRES - 1].ends[1];
+        assert_eq!(last, "0000:00:1d.0");
+    }
+
+    #[test]
+    fn large_pages_come_first_on_the_kernels_command_line() {
+        let machine = Machine {
+            pages_1g: 1,
+            kernel: "loglevel=7".into(),
+            ..Machine::default()
+        };
+        let line = machine.command_line();
+        assert!(
+            line.ends_with("hugepagesz=1G hugepages=1 hugepagesz=2M hugepages=128 loglevel=7"),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! What the conformance suite is run on: one row for each kind of port. A new device is one line
+//! here.
+
+/// A kind of port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The family of drivers, as `--driver` names it.
+    pub driver: &'static str,
+    /// What sets this one apart from others of the family.
+    pub name: &'static str,
+    /// Where the ports are.
+    pub place: Place,
+}
+
+/// Where the two ports of a row are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Models in this process: the port string of each end.
+    Sim(&'static str),
+    /// QEMU's devices in a guest.
+    Lab {
+        /// QEMU's device and its properties.
+        device: &'static str,
+        /// Options of the port string, such as `,packed=on`.
+        options: &'static str,
+    },
+}
+
+const fn sim(driver: &'static str, name: &'static str, port: &'static str) -> Row {
+    Row {
+        driver,
+        name,
+        place: Place::Sim(port),
+    }
+}
+
+const fn lab(
+    driver: &'static str,
+    name: &'static str,
+    device: &'static str,
+    options: &'static str,
+) -> Row {
+    Row {
+        driver,
+        name,
+        place: Place::Lab { device, options },
+    }
+}
+
+/// Every row there is. QEMU's virtio devices keep to the IOMMU only with `iommu_platform=on`,
+/// which they have only without the legacy interface.
+pub const ROWS: &[Row] = &[
+    sim("virtio", "split", "sim:virtio,packed=off"),
+    sim("virtio", "packed", "sim:virtio,packed=on"),
+    sim("virtio", "four pairs", "sim:virtio,queues=4"),
+    sim("virtio", "legacy", "sim:virtio,legacy=on"),
+    lab(
+        "virtio",
+        "split",
+        "virtio-net-pci,iommu_platform=on,disable-legacy=on",
+        "",
+    ),
+    lab(
+        "virtio",
+        "packed",
+        "virtio-net-pci,iommu_platform=on,disable-legacy=on,packed=on",
+        ",packed=on",
+    ),
+    lab(
+        "virtio",
+        "packed, in order",
+        "virtio-net-pci,iommu_platform=on,disable-legacy=on,packed=on,in_order=on",
+        ",packed=on,in_order=on",
+    ),
+    lab(
+        "virtio",
+        "split, bare",
+        "virtio-net-pci,iommu_platform=on,disable-legacy=on,mrg_rxbuf=off,indirect_desc=off,\
+         event_idx=off,ctrl_vq=off,csum=off,guest_csum=off,status=off",
+        "",
+    ),
+];
+
+/// The families that there are.
+#[must_use]
+pub fn drivers() -> Vec<&'static str> {
+    let mut names: Vec<&str> = ROWS.iter().map(|row| row.driver).collect();
+    names.dedup();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+impl Row {
+    /// Family and name, for people.
+    #[must_use]
+    pub fn title(&self) -> String {
+        format!("{} ({})", self.driver, self.name)
+    }
+
+    /// True if its ports are models.
+    #[must_use]
+    pub fn is_sim(&self) -> bool {
+        matches!(self.place, Place::Sim(_))
+    }
+}
