@@ -132,7 +132,9 @@ impl Port for SimPort {
     }
 
     fn set_mac(&mut self, mac: Mac) -> Result<(), PortError> {
-        self.inner.set_mac(mac)
+        self.inner.set_mac(mac)?;
+        self.info.mac = mac;
+        Ok(())
     }
 
     fn set_mac_filter(&mut self, macs: &[Mac]) -> Result<(), PortError> {
