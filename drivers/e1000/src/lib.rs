@@ -38,6 +38,8 @@ mod ring;
 mod rx;
 mod shared;
 mod stats;
+#[cfg(test)]
+mod test;
 mod tx;
 mod vf;
 mod wait;
