@@ -1,7 +1,7 @@
 //! VLAN tags that the device puts in and takes off.
 
 use hugemem::{Burst, TxFlags};
-use port::{Config, Offloads, Port, RxFlags};
+use port::{Config, Offloads, Port, PortError, RxFlags};
 
 use super::line::{End, Failure, Line, Received, frame};
 use super::{Named, Verdict};
@@ -76,7 +76,18 @@ fn line(ports: [Box<dyn Port>; 2], offloads: Offloads) -> Result<Option<Line>, F
         offloads,
         ..Config::default()
     };
-    Line::start(ports, &config).map(Some)
+    let mut line = Line::start(ports, &config)?;
+    for end in &mut line.ends {
+        for tag in TAGS {
+            // A virtual function's host filters by VLAN always. Where a port does so only when
+            // it was started for that, it says so, and lets every VLAN pass.
+            match end.port.set_vlan_filter(tag & 0xfff, true) {
+                Ok(()) | Err(PortError::Refused { .. } | PortError::NotOffered { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(Some(line))
 }
 
 fn puts_tags_in(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
