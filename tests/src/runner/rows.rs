@@ -54,6 +54,10 @@ pub const ROWS: &[Row] = &[
     sim("virtio", "packed", "sim:virtio,packed=on"),
     sim("virtio", "four pairs", "sim:virtio,queues=4"),
     sim("virtio", "legacy", "sim:virtio,legacy=on"),
+    sim("e1000", "82540EM", "sim:e1000"),
+    sim("e1000e", "82574L", "sim:e1000e"),
+    sim("igb", "82576", "sim:igb"),
+    sim("igbvf", "82576 VF", "sim:igbvf"),
     lab(
         "virtio",
         "split",
@@ -79,6 +83,10 @@ pub const ROWS: &[Row] = &[
          event_idx=off,ctrl_vq=off,csum=off,guest_csum=off,status=off",
         "",
     ),
+    lab("e1000", "82540EM", "e1000", ""),
+    lab("e1000", "82545EM", "e1000-82545em", ""),
+    lab("e1000e", "82574L", "e1000e", ""),
+    lab("igb", "82576", "igb", ""),
 ];
 
 /// The families that there are.
