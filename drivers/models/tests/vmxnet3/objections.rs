@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use hw::{Bar, Function};
-use models::vmxnet3::Vmxnet3Options;
+use models::Fault;
+use models::vmxnet3::{Notify, Vmxnet3Options};
 
 use crate::guest::ring::{BODY, CQ, EOP};
 use crate::guest::{
@@ -313,6 +314,29 @@ fn transmit_slots_that_break_a_rule_stop_the_queue() {
             a.tx[0].post_raw(at, whole | odd, true);
         });
     }
+}
+
+#[test]
+fn a_slot_that_is_handed_over_before_it_came_back_stops_the_queue() {
+    let options = Vmxnet3Options {
+        notify: Notify::Polls,
+        ..Vmxnet3Options::default()
+    };
+    let (sim, mut a, _b) = rig(&options, &Wish::default());
+    sim.faults(0).switch_on(Fault::LateCompletions);
+    for n in 0..31 {
+        assert!(a.tx[0].post(&[&frame(n, 60)], 0));
+    }
+    sim.step();
+    assert!(sim.objections().is_empty());
+    let at = a.tx[0].buffer(0);
+    for _ in 0..2 {
+        a.tx[0].post_raw(at, 60 | EOP | CQ, true);
+    }
+    sim.step();
+    objects(&sim, "slot 0 was handed over before it came back");
+    a.command(QUEUE_STATUS);
+    assert_eq!(a.status(0), (1, 0x8000_0001));
 }
 
 /// Sends a frame that is wrong: it is named and counted, and the next one passes.

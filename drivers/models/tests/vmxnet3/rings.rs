@@ -1,9 +1,10 @@
 //! Laps of every ring, full and empty ones, doorbells.
 
+use hw::Bar;
 use models::vmxnet3::{Notify, Vmxnet3Options};
 
 use crate::guest::ring::Armed;
-use crate::guest::{Guest, Wish, all_is_well, frame, rig};
+use crate::guest::{Guest, TXPROD, Wish, all_is_well, frame, rig};
 
 /// Sends `count` frames of many sizes from `a` to `b`, in bursts of `burst`.
 fn pass(sim: &models::Sim, a: &mut Guest, b: &mut Guest, count: u64, burst: u64) {
@@ -122,7 +123,7 @@ fn nothing_moves_until_the_doorbell_says_up_to_where() {
     }
     sim.settle();
     assert_eq!(b.receive().len(), 0);
-    a.pt.store32_at(2);
+    a.pt.store32(TXPROD, 2);
     sim.settle();
     assert_eq!(b.receive(), [frame(0, 60), frame(1, 60)]);
     a.ring_tx(0);
@@ -130,17 +131,6 @@ fn nothing_moves_until_the_doorbell_says_up_to_where() {
     assert_eq!(b.receive(), [frame(2, 60)]);
     assert_eq!(sim.counters(0).kicks, 2);
     all_is_well(&sim);
-}
-
-/// A doorbell with a slot of one's own choice.
-trait Ring {
-    fn store32_at(&self, slot: u32);
-}
-
-impl Ring for models::SimBar {
-    fn store32_at(&self, slot: u32) {
-        hw::Bar::store32(self, crate::guest::TXPROD, slot);
-    }
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! The device in a thread of its own.
 
+use std::time::{Duration, Instant};
+
 use models::vmxnet3::{Vmxnet3, Vmxnet3Options};
 use models::{Sim, SimOptions, WireOptions};
 
 use crate::guest::{Guest, Wish, all_is_well, frame};
+
+/// How long nothing may move before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn thousands_of_frames_cross_in_both_directions_at_once() {
@@ -22,7 +27,9 @@ fn thousands_of_frames_cross_in_both_directions_at_once() {
     let mut ends = [0, 1].map(|end| Guest::open(sim.function(end), wish.clone()));
     let mut sent = [0u64; 2];
     let mut got = [0u64; 2];
+    let mut moved = Instant::now();
     while got != [COUNT; 2] {
+        let before = got;
         for end in 0..2 {
             // Never more on their way than the other end has buffers for.
             while sent[end] < COUNT && sent[end] < got[1 - end] + 200 {
@@ -40,6 +47,10 @@ fn thousands_of_frames_cross_in_both_directions_at_once() {
                 got[end] += 1;
             }
         }
+        if got != before {
+            moved = Instant::now();
+        }
+        assert!(moved.elapsed() < PATIENCE, "stuck at {got:?} of {sent:?}");
         std::thread::yield_now();
     }
     all_is_well(&sim);
