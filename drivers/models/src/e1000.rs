@@ -19,6 +19,7 @@
 
 mod bits;
 mod eeprom;
+mod mailboxes;
 mod options;
 mod packet;
 mod pci;

@@ -142,6 +142,9 @@ impl E1000 {
             self.object(format!("write to {offset:#x}, {what}"));
             return;
         };
+        if self.kind == Kind::Igb && self.write_mailboxes(offset, value) {
+            return;
+        }
         match offset {
             reg::CTRL | reg::CTRL_DUP => self.write_ctrl(value),
             reg::STATUS if self.kind == Kind::Igb => {

@@ -59,6 +59,9 @@ impl E1000 {
             self.update_link();
             return;
         }
+        if self.kind == Kind::Igb {
+            self.reset_mailboxes();
+        }
         // The first address comes from the EEPROM (82540 §13.5.2).
         let [a, b, c, d, e, f] = self.options.mac;
         self.registers

@@ -193,7 +193,7 @@ const SPANS: &[Span] = &[
     span("VMBMEM", 0x800, 128, I, 0, ALL),
     span("VMBMEM", 0x800, 16, V, 0, ALL),
     span("P2VMAILBOX", 0xc00, 8, I, 0, 0x1f),
-    span("V2PMAILBOX", 0xc40, 8, I, 0, 0xf),
+    span("V2PMAILBOX", 0xc40, 8, I, 0, 0),
     span("V2PMAILBOX", 0xc40, 1, V, 0, 0xf),
     span("MBVFICR", 0xc80, 1, I, 0, 0x00ff_00ff),
     span("MBVFIMR", 0xc84, 1, I, 0xff, 0xff),

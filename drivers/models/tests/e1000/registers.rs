@@ -224,6 +224,28 @@ fn registers_are_reached_through_the_io_window_too() {
 }
 
 #[test]
+fn mailboxes_to_virtual_functions_are_held_announced_and_released() {
+    let (sim, guest) = attached(Kind::Igb);
+    let (own, other, memory) = (0xc00 + 4 * 3, 0xc40 + 4 * 3, 0x800 + 64 * 3);
+    assert_eq!(guest.bar.load32(other), 0x40, "a reset goes on");
+    guest.bar.store32(0x18, 1 << 14);
+    assert_eq!(guest.bar.load32(other), 0x80, "and is over");
+    guest.bar.store32(own, 8);
+    assert_eq!((guest.bar.load32(own), guest.bar.load32(other)), (8, 0x88));
+    guest.bar.store32(memory, 0x100);
+    guest.bar.store32(own, 1);
+    assert_eq!((guest.bar.load32(own), guest.bar.load32(other)), (0, 0x90));
+    assert_eq!(guest.bar.load32(memory), 0x100);
+    guest.bar.store32(0xc80, 0xff);
+    guest.bar.store32(0xc88, 0xff);
+    assert_clean(&sim);
+    guest.bar.store32(memory, 0);
+    guest.bar.store32(own, 2);
+    guest.bar.store32(other, 4);
+    assert_eq!(sim.objections().len(), 3);
+}
+
+#[test]
 fn a_device_may_have_fewer_queues_than_the_hardware() {
     let few = E1000Options {
         queues: Some(2),
