@@ -217,16 +217,29 @@ impl Memory {
     /// Takes `bytes` off the region. On the bus they are one stretch: physical pages are joined
     /// only where they are neighbours.
     pub(crate) fn take(&self, bytes: usize, align: usize) -> Result<usize, MemoryError> {
-        let offsets = self.take_many(1, bytes, align)?;
+        let offsets = self.take_any(1, bytes, align, false)?;
         Ok(offsets[0])
     }
 
-    /// Takes `count` stretches of `bytes` each, or none at all.
+    /// Takes `count` stretches of `bytes` each, or none at all. None of them lies across two
+    /// hugepages: a device that maps what it reads (QEMU's `net_tx_pkt`, under e1000e, igb and
+    /// vmxnet3) takes a buffer for lost that is not one stretch of the guest's own memory, and
+    /// neighbours on the bus need not be neighbours there.
     pub(crate) fn take_many(
         &self,
         count: usize,
         bytes: usize,
         align: usize,
+    ) -> Result<Vec<usize>, MemoryError> {
+        self.take_any(count, bytes, align, true)
+    }
+
+    fn take_any(
+        &self,
+        count: usize,
+        bytes: usize,
+        align: usize,
+        whole: bool,
     ) -> Result<Vec<usize>, MemoryError> {
         let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
         let full = || MemoryError::Full {
@@ -240,7 +253,7 @@ impl Memory {
         let mut offsets = Vec::with_capacity(count);
         let mut end = *used;
         for _ in 0..count {
-            let offset = self.0.place(end, bytes, align).ok_or_else(full)?;
+            let offset = self.0.place(end, bytes, align, whole).ok_or_else(full)?;
             offsets.push(offset);
             end = offset + bytes;
         }
@@ -272,19 +285,29 @@ impl Inner {
     }
 
     /// The first place from `from` on, on an `align` boundary, where `bytes` lie in one stretch.
-    fn place(&self, from: usize, bytes: usize, align: usize) -> Option<usize> {
+    fn place(&self, from: usize, bytes: usize, align: usize, whole: bool) -> Option<usize> {
+        let page = self.region.page();
         let mut offset = from.checked_next_multiple_of(align)?;
         loop {
             let end = offset.checked_add(bytes)?;
             if end > self.region.len() {
                 return None;
             }
-            match self.layout.seam(offset..end, self.region.page()) {
+            let across = whole.then(|| next_page(offset..end, page)).flatten();
+            match across.or_else(|| self.layout.seam(offset..end, page)) {
                 Some(next) => offset = next.checked_next_multiple_of(align)?,
                 None => return Some(offset),
             }
         }
     }
+}
+
+/// Where the next hugepage begins, for what would lie across two of them and fits into one.
+fn next_page(range: Range<usize>, page: PageSize) -> Option<usize> {
+    let size = page.bytes();
+    let next = range.start / size * size + size;
+    let is_across = range.end > next && range.len() <= size;
+    (page != PageSize::Base4K && is_across).then_some(next)
 }
 
 impl Layout {

@@ -11,6 +11,7 @@ use crossbeam::queue::ArrayQueue;
 use crate::burst::Burst;
 use crate::frame::{Frame, HEADROOM};
 use crate::memory::{Inner, Memory, MemoryError};
+use crate::page::PageSize;
 
 /// A line of the cache.
 const LINE: usize = 64;
@@ -69,10 +70,14 @@ struct Shared {
 static POOL_TABLE: RwLock<Vec<Option<Arc<Shared>>>> = RwLock::new(Vec::new());
 
 impl Pool {
-    /// Bytes of memory that `frames` frames of `capacity` bytes take.
+    /// Bytes of memory that `frames` frames of `capacity` bytes take at most: at the end of each
+    /// hugepage, less than a frame stays free.
     #[must_use]
     pub const fn footprint(frames: usize, capacity: usize) -> usize {
-        frames * Self::stride(capacity)
+        let stride = Self::stride(capacity);
+        let a_page = PageSize::Huge2M.bytes() / stride;
+        let pages = if a_page == 0 { 0 } else { frames / a_page + 1 };
+        (frames + pages) * stride
     }
 
     /// Bytes from one buffer to the next: an odd number of lines.

@@ -279,6 +279,41 @@ fn a_space_that_two_ports_share_is_mapped_once() {
 }
 
 #[test]
+fn what_would_lie_across_two_hugepages_begins_with_the_second() {
+    const PAGE: usize = 2 << 20;
+    let next = |start, bytes| next_page(start..start + bytes, PageSize::Huge2M);
+    assert_eq!(next(PAGE - 2048, 2048), None, "it ends with the page");
+    assert_eq!(next(PAGE - 2048, 2049), Some(PAGE));
+    assert_eq!(next(3 * PAGE - 1, 2), Some(3 * PAGE));
+    assert_eq!(next(PAGE, PAGE), None);
+    assert_eq!(next(PAGE + 64, PAGE), Some(2 * PAGE));
+    assert_eq!(next(PAGE + 64, PAGE + 1), None, "no page holds it");
+    assert_eq!(next_page(0..8192, PageSize::Base4K), None);
+}
+
+#[test]
+fn a_pools_footprint_is_enough_wherever_it_begins_and_whatever_the_pages() {
+    for frames in [1, 7, 40, 900, 3000] {
+        for capacity in [60, 2048, 9728, 60_000] {
+            let stride = Pool::footprint(2, capacity) - Pool::footprint(1, capacity);
+            for page in [PageSize::Base4K, PageSize::Huge2M, PageSize::Huge1G] {
+                for start in [0, 64, (2 << 20) - 64, (2 << 20) - stride + 64] {
+                    let end = (0..frames).fold(start, |end, _| {
+                        next_page(end..end + stride, page).unwrap_or(end) + stride
+                    });
+                    let taken = end - start;
+                    let footprint = Pool::footprint(frames, capacity);
+                    assert!(
+                        taken <= footprint,
+                        "{frames} of {capacity}: {taken} of {footprint}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn no_size_is_too_absurd_to_be_refused() {
     let memory = Memory::new(&request(1 << 20, &[])).unwrap();
     for count in [

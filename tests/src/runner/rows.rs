@@ -58,6 +58,8 @@ pub const ROWS: &[Row] = &[
     sim("e1000e", "82574L", "sim:e1000e"),
     sim("igb", "82576", "sim:igb"),
     sim("igbvf", "82576 VF", "sim:igbvf"),
+    sim("vmxnet3", "revision 4", "sim:vmxnet3"),
+    sim("vmxnet3", "revision 1", "sim:vmxnet3,revision=1"),
     lab(
         "virtio",
         "split",
@@ -87,6 +89,8 @@ pub const ROWS: &[Row] = &[
     lab("e1000", "82545EM", "e1000-82545em", ""),
     lab("e1000e", "82574L", "e1000e", ""),
     lab("igb", "82576", "igb", ""),
+    lab("vmxnet3", "revision 1", "vmxnet3", ""),
+    lab("vmxnet3", "data ring", "vmxnet3", ",data_ring=on"),
 ];
 
 /// The families that there are.
