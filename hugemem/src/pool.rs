@@ -76,7 +76,10 @@ impl Pool {
     pub const fn footprint(frames: usize, capacity: usize) -> usize {
         let stride = Self::stride(capacity);
         let a_page = PageSize::Huge2M.bytes() / stride;
-        let pages = if a_page == 0 { 0 } else { frames / a_page + 1 };
+        let pages = match frames.checked_div(a_page) {
+            Some(full) => full + 1,
+            None => 0,
+        };
         (frames + pages) * stride
     }
 
