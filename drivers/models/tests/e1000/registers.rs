@@ -61,6 +61,27 @@ fn a_reset_shows_for_a_while_and_leaves_the_address_of_the_eeprom() {
 }
 
 #[test]
+fn a_reset_forgets_rings_and_tails() {
+    for kind in PARTS {
+        let (sim, mut a, mut b) = rig(kind, &Wish::default());
+        for n in 0..3 {
+            assert!(a.send(&frame(n, 60)));
+        }
+        sim.settle();
+        assert_eq!(b.receive().len(), 3);
+        let (tx, rx) = (a.tx[0].base, a.rx[0].base);
+        let of = |at: u32| [0x8, 0x10, 0x18].map(|register| a.bar.load32(at + register));
+        assert_eq!((of(tx), of(rx)), ([128, 3, 3], [128, 0, 7]), "{kind:?}");
+        a.bar.store32(CTRL, 1 << 26);
+        while a.bar.load32(CTRL) >> 26 & 1 == 1 {}
+        assert_eq!((of(tx), of(rx)), ([0; 3], [0; 3]));
+        assert_clean(&sim);
+        a.bar.store32(tx + 0x18, 1);
+        assert_eq!(sim.objections().len(), 1, "no ring, no tail");
+    }
+}
+
+#[test]
 fn a_reset_is_over_after_a_time_too() {
     let quick = E1000Options {
         reset_lasts: std::time::Duration::ZERO,

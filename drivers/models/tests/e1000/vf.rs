@@ -357,6 +357,27 @@ fn a_mailbox_may_refuse_or_say_nothing() {
 }
 
 #[test]
+fn a_reset_of_its_own_forgets_rings_and_what_was_asked_for() {
+    let (sim, mut a, mut b, _pf) = rig();
+    let [low, high] = words(OTHER);
+    answer(&sim, &mut b, &[2, low, high]);
+    answer(&sim, &mut b, &[4 | 1 << 16, 100]);
+    answer(&sim, &mut b, &[6 | 2 << 16]);
+    assert!(a.send(&to(OTHER)));
+    sim.settle();
+    assert_eq!(b.receive().len(), 1);
+    let rx = b.rx[0].base;
+    hello(&sim, &mut b);
+    let left = [0x8, 0x10, 0x18, 0x28].map(|register| b.bar.load32(rx + register));
+    assert_eq!((left[..3].to_vec(), left[3] >> 25 & 1), (vec![0; 3], 0));
+    b.set_up();
+    let frames = [to(OTHER), to(MAC_B), tagged(&to(MAC_B), 100), to(GROUP)];
+    let got = arriving(&sim, &mut a, &mut b, &frames);
+    assert_eq!(got, [false, true, false, false]);
+    assert_clean(&sim);
+}
+
+#[test]
 fn a_reset_may_never_end() {
     let (sim, _a, mut b, _pf) = rig();
     sim.faults(1).switch_on(Fault::StuckReset);
