@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[Named] = &[
 ];
 
 /// Tags to try: priority, DEI and VLAN of all sorts.
-const TAGS: [u16; 6] = [1, 100, 4094, 0x7005, 0xe00a, 0xefff];
+const TAGS: [u16; 6] = [1, 100, 4094, 0x7005, 0xe00a, 0xfffe];
 /// Frames of each check: enough for laps.
 const ROUNDS: usize = 400;
 
