@@ -8,6 +8,7 @@
 mod faults;
 mod filters;
 mod guest;
+mod noise;
 mod objections;
 mod offloads;
 mod queues;
