@@ -42,3 +42,8 @@ fn conforms(driver: &str) {
 fn the_virtio_driver_conforms_on_qemus_devices() {
     conforms("virtio");
 }
+
+#[test]
+fn the_vmxnet3_driver_conforms_on_qemus_device() {
+    conforms("vmxnet3");
+}

@@ -193,7 +193,7 @@ fn a_starved_ring_recovers(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure
         );
         line.serve()?;
     }
-    // What was held back comes now, in order and once; then the ring works as ever.
+    // What was held back comes now; then the ring works as ever.
     let frames: Vec<_> = (0..300).map(|n| frame(macs[1], macs[0], 90, n)).collect();
     let mut received = line.transfer(0, &frames, frames.len())?;
     let mut watch = Watch::new();
@@ -208,16 +208,22 @@ fn a_starved_ring_recovers(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure
     late.append(&mut received);
     let fresh = late.split_off(late.len().saturating_sub(frames.len()));
     same(&frames, &fresh)?;
-    let mut expected = all.iter();
-    let in_order = late
+    // Each once. Not in order: QEMU's hub lets the second overtake the first, which it kept.
+    let mut numbers: Vec<_> = late
         .iter()
-        .all(|got| expected.any(|sent| *sent == got.bytes));
+        .map(|got| all.iter().position(|sent| *sent == got.bytes))
+        .collect();
+    numbers.sort_unstable();
+    require!(
+        !numbers.contains(&None) && numbers.windows(2).all(|pair| pair[0] != pair[1]),
+        "frames that were held back came twice or damaged: {numbers:?}"
+    );
     let missed = line.ends[1].port.counters()?.rx_missed - before.rx_missed;
     // One that counts, counts every one; a virtio device tells its driver of none.
     let accounted = late.len() as u64 + missed;
     require!(
-        in_order && (accounted == 200 || missed == 0 && accounted < 200),
-        "of 200 frames {missed} were missed, and {} came late, in order: {in_order}",
+        accounted == 200 || missed == 0 && accounted < 200,
+        "of 200 frames {missed} were missed, and {} came late",
         late.len()
     );
     line.stop()?;

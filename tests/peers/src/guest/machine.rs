@@ -27,6 +27,14 @@ pub struct Machine {
     pub wires: Vec<Wire>,
     /// QEMU's arguments for the NICs of the wires, and for whatever else is added here.
     pub devices: Vec<String>,
+    /// Ports of the root bus so far that a NIC lies behind.
+    pub ports: u8,
+}
+
+/// True for a device that must have a bus of its own: igb's virtual functions have their
+/// addresses beside its own.
+fn needs_port(device: Placed<'_>) -> bool {
+    device.split(',').next() == Some("igb")
 }
 
 /// Two NICs that are joined.
@@ -52,6 +60,7 @@ impl Default for Machine {
             kernel: String::new(),
             wires: Vec::new(),
             devices: Vec::new(),
+            ports: 0,
         }
     }
 }
@@ -74,12 +83,24 @@ impl Machine {
             self.devices.push("-netdev".to_owned());
             self.devices
                 .push(format!("hubport,id={netdev},hubid={wire}"));
+            let (bus, place, address) = if needs_port(device) {
+                // The firmware numbers the buses behind ports in the order of slots.
+                self.ports += 1;
+                self.devices.push("-device".to_owned());
+                self.devices.push(format!(
+                    "pcie-root-port,id=p{slot},bus=pcie.0,addr={slot:#x},chassis={slot},slot={slot}"
+                ));
+                let address = format!("0000:{:02x}:00.0", self.ports);
+                (format!("p{slot}"), 0, address)
+            } else {
+                ("pcie.0".to_owned(), slot, format!("0000:00:{slot:02x}.0"))
+            };
             self.devices.push("-device".to_owned());
             self.devices.push(format!(
-                "{device},netdev={netdev},bus=pcie.0,addr={slot:#x},\
+                "{device},netdev={netdev},bus={bus},addr={place:#x},\
                  mac=52:54:00:00:{wire:02x}:{end:02x}"
             ));
-            ends[end] = format!("0000:00:{slot:02x}.0");
+            ends[end] = address;
         }
         let wire = Wire { ends };
         self.wires.push(wire.clone());
@@ -145,14 +166,18 @@ mod test {
     fn pairs_have_places_and_wires_of_their_own() {
         let mut machine = Machine::default();
         let first = machine.pair("e1000", "e1000e,mq=on");
-        let second = machine.pair("igb", "igb");
+        let second = machine.pair("igb", "e1000");
+        let third = machine.pair("e1000", "igb,x=y");
         assert_eq!(first.ends, ["0000:00:02.0", "0000:00:03.0"]);
-        assert_eq!(second.ends, ["0000:00:04.0", "0000:00:05.0"]);
+        assert_eq!(second.ends, ["0000:01:00.0", "0000:00:05.0"]);
+        assert_eq!(third.ends, ["0000:00:06.0", "0000:02:00.0"]);
         let words = machine.arguments("k", "a", "c", "o");
         let has = |word: &str| words.iter().any(|found| found == word);
         assert!(has("hubport,id=w1e0,hubid=1"), "{words:?}");
         let device = "e1000e,mq=on,netdev=w0e1,bus=pcie.0,addr=0x3,mac=52:54:00:00:00:01";
         assert!(has(device), "{words:?}");
+        let behind = "igb,x=y,netdev=w2e1,bus=p7,addr=0x0,mac=52:54:00:00:02:01";
+        assert!(has(behind), "{words:?}");
     }
 
     #[test]
