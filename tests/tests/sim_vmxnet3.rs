@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use models::vmxnet3::{Notify, Vmxnet3, Vmxnet3Options};
-use models::{Sim, SimOptions, WireOptions};
+use models::{Fault, Sim, SimOptions, WireOptions};
 use port::{Config, Offloads, Port, RxFlags};
-use rig::conformance::{Failure, Line, Pair, frame, run_all, same};
+use rig::conformance::{Failure, Line, Pair, Watch, frame, run_all, same};
 use vmxnet3::Options;
 
 /// A device, and a driver for it.
@@ -306,4 +306,157 @@ fn a_tag_is_inserted_on_sending_and_stripped_on_receiving() {
     let counters = line.ends[0].port.counters().unwrap();
     assert_eq!(counters.tx_frames, 1);
     no_objections(line, &sim);
+}
+
+/// A line that has moved frames both ways.
+fn warm(variant: &Variant) -> (Line, Arc<Sim>) {
+    let (mut line, sim) = line(variant, &Config::default(), None);
+    for from in [0, 1] {
+        exchange(&mut line, from, 100);
+    }
+    (line, sim)
+}
+
+fn exchange(line: &mut Line, from: usize, count: u64) {
+    let macs = line.macs();
+    let frames: Vec<_> = (0..count)
+        .map(|n| frame(macs[1 - from], macs[from], 80, n))
+        .collect();
+    let received = line
+        .transfer(from, &frames, frames.len())
+        .expect("all of them arrive");
+    same(&frames, &received).expect("they are what was sent");
+}
+
+/// Sends from end 0 to end 1 until `done`, whatever the ports say; what they said.
+fn drive(line: &mut Line, done: impl Fn(&mut Line, &[String]) -> bool) -> Vec<String> {
+    let macs = line.macs();
+    let (mut said, mut arrived) = (Vec::new(), Vec::new());
+    let mut watch = Watch::new();
+    while !done(line, &said) && watch.is_patient(false) {
+        let mut frames = (0..8).map(|n| frame(macs[1], macs[0], 100, n)).collect();
+        line.ends[0].post(0, &mut frames, 8);
+        line.ends[0].reap();
+        // Both: a queue that is paused clears its rings when its owner calls.
+        line.collect(0, &mut arrived);
+        line.collect(1, &mut arrived);
+        arrived.clear();
+        for end in &mut line.ends {
+            match end.port.service() {
+                Ok(events) => said.extend(events),
+                Err(error) => said.push(format!("failed: {error}")),
+            }
+        }
+    }
+    said
+}
+
+/// Stops both ports: every frame must be home, whatever the devices did.
+fn come_home(line: Line) {
+    for end in line.ends {
+        let rig::conformance::End {
+            mut port,
+            queues,
+            to_send,
+            to_arm,
+            ..
+        } = end;
+        // A device that is gone says so here too.
+        let _ = port.stop(queues);
+        to_send.close().expect("every frame is home");
+        to_arm.close().expect("every frame is home");
+    }
+}
+
+#[test]
+fn a_device_that_lies_about_a_slot_or_a_length_fails_its_port_in_words() {
+    for (fault, at, words) in [
+        (
+            Fault::IdOutOfRange,
+            0,
+            "send queue 0: the device completed slot",
+        ),
+        (
+            Fault::IdOutOfRange,
+            1,
+            "receive queue 0: the device completed slot",
+        ),
+        (
+            Fault::WrongLength,
+            1,
+            "bytes into a buffer that holds fewer",
+        ),
+    ] {
+        let (mut line, sim) = warm(&Variant::default());
+        sim.faults(at).switch_on(fault);
+        let said = drive(&mut line, |_, said| {
+            said.iter().any(|what| what.starts_with("failed: "))
+        });
+        assert!(sim.faults(at).done(fault) > 0, "{fault:?} never struck");
+        assert!(
+            said.iter().any(|what| what.contains(words)),
+            "{fault:?}: {said:?}"
+        );
+        come_home(line);
+    }
+}
+
+#[test]
+fn a_lost_completion_loses_at_most_its_frame_and_no_buffer() {
+    for (fault, at) in [(Fault::TxCompletionLost, 0), (Fault::RxCompletionLost, 1)] {
+        let (mut line, sim) = warm(&Variant::default());
+        sim.faults(at).inject(fault, 3);
+        let said = drive(&mut line, |_, _| sim.faults(at).done(fault) == 3);
+        assert_eq!(sim.faults(at).done(fault), 3, "{fault:?}: {said:?}");
+        line.settle(1).unwrap();
+        // Three laps: a buffer that was lost would be missing for good.
+        for _ in 0..32 {
+            exchange(&mut line, 0, 100);
+        }
+        assert_eq!(line.ends[0].in_flight(), 0, "{fault:?}");
+        line.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_device_that_stops_its_queues_is_started_over_and_frames_pass_again() {
+    let (mut line, sim) = warm(&Variant::default());
+    for round in 1..4 {
+        sim.faults(0).inject(Fault::NeedsReset, 1);
+        let said = drive(&mut line, |_, said| {
+            said.iter().any(|what| what.contains("the device is back"))
+        });
+        assert!(said.iter().any(|what| what.contains("is back")), "{said:?}");
+        assert!(
+            said.iter()
+                .any(|what| what.contains("stopped send queue 0")),
+            "{said:?}"
+        );
+        line.settle(1).unwrap();
+        for from in [0, 1] {
+            exchange(&mut line, from, 100);
+        }
+        let extended = line.ends[0].port.extended().unwrap();
+        assert!(
+            extended
+                .iter()
+                .any(|e| e.name == "recoveries" && e.value == round)
+        );
+    }
+    line.stop().unwrap();
+}
+
+#[test]
+fn a_device_that_is_pulled_out_is_an_error_and_never_a_hang() {
+    let (mut line, sim) = warm(&Variant::default());
+    sim.faults(0).switch_on(Fault::Removed);
+    let said = drive(&mut line, |_, said| {
+        said.iter().any(|what| what.starts_with("failed: "))
+    });
+    assert!(
+        said.iter().any(|what| what.contains("the device is gone")),
+        "{said:?}"
+    );
+    assert!(line.ends[0].port.link().is_err() && line.ends[0].port.counters().is_err());
+    come_home(line);
 }
