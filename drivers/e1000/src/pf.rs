@@ -175,6 +175,7 @@ impl<F: Function> Pf<F> {
             self.bar
                 .update(regs::CTRL_EXT, |ctrl| ctrl | CtrlExt::DRV_LOAD);
         }
+        self.bar.write(regs::VET, regs::VET_8021Q);
         link::wake(&self.bar);
     }
 

@@ -194,10 +194,9 @@ impl<F: Function> E1000<F> {
         for (number, slots) in (0..).zip(&rings.tx) {
             let tail = QueueRegs::tx(advanced, number).tail();
             let ring = Ring::new(slots.clone(), self.bar.clone(), tail);
-            let largest = self.longest() - FCS;
+            let sizes = self.kind.shortest()..=self.longest() - FCS;
             let asked = asked(shape.offloads);
-            let queue: Box<dyn TxQueue> =
-                Box::new(Tx::<_, D>::new(ring, follower(), largest, asked));
+            let queue: Box<dyn TxQueue> = Box::new(Tx::<_, D>::new(ring, follower(), sizes, asked));
             queues.tx.push(queue);
         }
         queues

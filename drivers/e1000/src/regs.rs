@@ -237,6 +237,8 @@ hw::registers! {
     CTRL_EXT @ 0x0018: Rw CtrlExt;
     /// The PHY's registers (§13.4.8).
     MDIC @ 0x0020: Rw Mdic;
+    /// The Ethernet type of a VLAN tag (§13.4.13). Zero after a reset of QEMU's e1000e and igb.
+    VET @ 0x0038: Rw u32;
     /// Interrupts that happened; cleared by reading (§13.4.17).
     ICR @ 0x00c0: Ro u32;
     /// Interrupts to forbid (§13.4.21).
@@ -283,6 +285,9 @@ hw::registers! {
 
 /// [`RAH`]: the address is valid.
 pub(crate) const RAH_VALID: u32 = 1 << 31;
+
+/// [`VET`]: IEEE 802.1Q.
+pub(crate) const VET_8021Q: u32 = 0x8100;
 
 /// [`TIPG`] for copper: gaps of 10, 8 and 6 (§13.4.34).
 pub(crate) const TIPG_COPPER: u32 = 10 | 8 << 10 | 6 << 20;

@@ -5,6 +5,7 @@
 //! [`Mark`]. When the device reports a mark, everything up to it is done, so that one look at one
 //! word completes 32 packets.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use hugemem::{Burst, Fifo, Frame, Resident, TxFlags};
@@ -21,11 +22,6 @@ use crate::shared::{Follower, Ledger, Turn};
 pub(crate) const SEGMENTS: usize = 16;
 /// Packets from one report to the next, at most.
 const REPORT_EVERY: usize = 32;
-/// Shortest frame, in bytes without FCS: shorter ones the driver pads, as 8254x may damage what
-/// it pads itself, and 82574 and 82576 want 17 bytes at least (Linux: `e1000_xmit_frame`,
-/// `igb_xmit_frame`).
-const SHORTEST: usize = 60;
-
 /// What the ring holds up to a slot that the device reports on.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
@@ -54,7 +50,9 @@ struct Retired {
 pub(crate) struct Tx<B: Bar, D: Format> {
     ring: Ring<B>,
     follower: Follower,
-    /// Largest frame, in bytes without FCS.
+    /// Shortest frame that is posted ([`crate::Kind::shortest`]) and largest, in bytes without
+    /// FCS.
+    shortest: usize,
     largest: usize,
     /// What frames may ask of the device; the rest is not done.
     offloads: TxFlags,
@@ -85,11 +83,11 @@ pub(crate) struct Tx<B: Bar, D: Format> {
 }
 
 impl<B: Bar, D: Format> Tx<B, D> {
-    /// A queue on a clear ring.
+    /// A queue on a clear ring that posts frames of `sizes` bytes, without FCS.
     pub(crate) fn new(
         ring: Ring<B>,
         follower: Follower,
-        largest: usize,
+        sizes: RangeInclusive<usize>,
         offloads: TxFlags,
     ) -> Self {
         let start = MaskedCursor::new(ring.len());
@@ -103,7 +101,8 @@ impl<B: Bar, D: Format> Tx<B, D> {
             places: vec![mark; ring.len()].into_boxed_slice(),
             ring,
             follower,
-            largest,
+            shortest: *sizes.start(),
+            largest: *sizes.end(),
             offloads,
             next: start,
             clean: start,
@@ -242,7 +241,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
     /// True if a frame is one buffer that is posted as it is.
     #[inline]
     fn is_plain(&self, frame: &Frame) -> bool {
-        frame.flags.is_empty() & (frame.len() >= SHORTEST) & (frame.len() <= self.largest)
+        frame.flags.is_empty() & (frame.len() >= self.shortest) & (frame.len() <= self.largest)
     }
 
     /// Posts frames that all are plain.
@@ -313,7 +312,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
             self.context = Some(context);
         }
         let last = parts.len() - 1;
-        let short = SHORTEST.saturating_sub(total);
+        let short = self.shortest.saturating_sub(total);
         let total = bytes(total + short);
         for (number, frame) in parts.iter_mut().enumerate() {
             let mut len = frame.len();

@@ -9,10 +9,11 @@ use crate::shared::Signal;
 use crate::tx::Tx;
 
 const LARGEST: usize = 1514;
+const SIZES: std::ops::RangeInclusive<usize> = 60..=LARGEST;
 
 fn queue<D: Format>(rig: &Rig) -> Tx<Registers, D> {
     let offloads = TxFlags::IPV4_CHECKSUM | TxFlags::L4_CHECKSUM | TxFlags::VLAN;
-    Tx::new(rig.ring(), rig.follower(), LARGEST, offloads)
+    Tx::new(rig.ring(), rig.follower(), SIZES, offloads)
 }
 
 fn reports(rig: &Rig, slots: std::ops::Range<usize>) -> Vec<usize> {
@@ -300,7 +301,7 @@ fn the_ipv4_checksum_field_is_zero_when_the_device_sums_over_it() {
 #[test]
 fn what_the_port_was_not_started_with_is_not_asked_of_the_device() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = Tx::<_, Legacy>::new(rig.ring(), rig.follower(), LARGEST, TxFlags::empty());
+    let mut tx = Tx::<_, Legacy>::new(rig.ring(), rig.follower(), SIZES, TxFlags::empty());
     tx.burst(&mut flagged(&rig, TxFlags::VLAN | TxFlags::L4_CHECKSUM, 1));
     assert_eq!(rig.words(0)[1], 0x0b00_0050);
 }
