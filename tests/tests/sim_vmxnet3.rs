@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use models::vmxnet3::{Notify, Vmxnet3, Vmxnet3Options};
+use models::vmxnet3::{Notify, Vmxnet3, Vmxnet3Options, register_map};
 use models::{Fault, Sim, SimOptions, WireOptions};
 use port::{Config, Offloads, Port, RxFlags};
 use rig::conformance::{Failure, Line, Pair, Watch, frame, run_all, same};
@@ -306,6 +306,21 @@ fn a_tag_is_inserted_on_sending_and_stripped_on_receiving() {
     let counters = line.ends[0].port.counters().unwrap();
     assert_eq!(counters.tx_frames, 1);
     no_objections(line, &sim);
+}
+
+#[test]
+fn driver_and_model_have_each_register_in_the_same_place() {
+    let [commands, frames] = register_map();
+    for (driver, model) in vmxnet3::registers().into_iter().zip([frames, commands]) {
+        for register in driver {
+            let same = model.iter().find(|of| of.name == register.name);
+            let same = same.unwrap_or_else(|| panic!("the model has no {}", register.name));
+            assert_eq!(register.offset, same.offset, "{}", register.name);
+            assert!(register.count <= same.count, "{}", register.name);
+            assert!(register.count == 1 || register.stride == same.stride);
+        }
+        assert!(driver.len() >= 4);
+    }
 }
 
 /// A line that has moved frames both ways.

@@ -41,6 +41,7 @@ mod tx;
 
 use ::port::Port;
 use hw::Function;
+use hw::mmio::RegInfo;
 
 pub use error::OpenError;
 pub use options::Options;
@@ -50,6 +51,13 @@ use port::Vmxnet3;
 
 /// Vendor and device id of vmxnet3.
 pub const ID: (u16, u16) = (regs::pci::VMWARE, regs::pci::VMXNET3);
+
+/// Every register that the driver knows, by BAR: 0 for moving frames, 1 for commands. For dumps, and
+/// for the test that compares the table with the model's.
+#[must_use]
+pub fn registers() -> [&'static [RegInfo]; 2] {
+    [regs::pass::MAP, regs::control::MAP]
+}
 
 /// Opens a vmxnet3 device.
 ///
