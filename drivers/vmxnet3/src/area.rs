@@ -44,7 +44,7 @@ pub(crate) mod at {
     pub(crate) const GROUPS_LEN: usize = 124;
     /// u64: its address.
     pub(crate) const GROUPS_PA: usize = 128;
-    /// u32[128]: a bit for each VLAN.
+    /// 128 of u32: a bit for each VLAN.
     pub(crate) const VLANS: usize = 136;
     /// u32 version, u32 bytes, u64 address of the RSS configuration.
     pub(crate) const RSS: usize = 648;
@@ -114,7 +114,7 @@ pub(crate) mod queue {
     pub(crate) const STOPPED: usize = 80;
     /// u32: why.
     pub(crate) const ERROR: usize = 84;
-    /// u64[10]: counters.
+    /// Ten of u64: counters.
     pub(crate) const STATS: usize = 88;
 }
 

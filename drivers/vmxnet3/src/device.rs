@@ -108,7 +108,9 @@ impl<F: Function> Device<F> {
     }
 
     /// Gives a command that makes the device read what was written before, and returns its
-    /// result: reading that is also what waits for a command to be carried out.
+    /// result: reading that is also what waits for a command to be carried out. Of the commands that
+    /// set something, only `ACTIVATE_DEV` is known to say whether it worked; what others leave
+    /// there no public driver reads.
     pub(crate) fn command(&self, command: u32) -> Result<u32, PortError> {
         hw::ring::publish();
         self.control.write(control::CMD, command);
