@@ -187,6 +187,14 @@ fn steps_left_out_before_activation_are_named() {
     assert_eq!(guest.command(ACTIVATE), 1);
     objects(&sim, "DSAL and DSAH");
     let (sim, guest) = fresh();
+    let at = guest.shared.iova().get();
+    guest.vd.store32(DSAL, half(at, 0));
+    guest.vd.store32(DSAH, half(at, 1));
+    // The low half alone takes the address away until the high one comes.
+    guest.vd.store32(DSAL, half(at, 0));
+    assert_eq!(guest.command(ACTIVATE), 1);
+    objects(&sim, "DSAL and DSAH");
+    let (sim, guest) = fresh();
     guest.function.set_config16(4, 2);
     assert_eq!(guest.activate(), 1);
     objects(&sim, "bus mastering");

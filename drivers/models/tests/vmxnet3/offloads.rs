@@ -223,12 +223,19 @@ fn frames_are_spread_by_the_table_and_carry_their_hash() {
         features: RSS,
         rx: 4,
         table: (0..128).map(|n| n % 4).collect(),
+        head: 128,
+        body: 512,
+        sg: 4,
+        rx_data: 64,
         ..Wish::default()
     };
     let (sim, mut a, mut b) = rig(&Vmxnet3Options::default(), &wish);
     let mut counts = [0; 4];
     for n in 0..200u8 {
-        assert!(a.send(&v4(6, n, 30)));
+        // In the data ring, in a head, in a head and bodies.
+        let (payload, places): (_, &[u64]) =
+            [(10, &[2][..]), (30, &[0]), (700, &[0, 1, 1])][usize::from(n % 3)];
+        assert!(a.send(&v4(6, n, payload)));
         sim.settle();
         for (queue, count) in counts.iter_mut().enumerate() {
             for frame in b.rx[queue].receive() {
@@ -236,7 +243,8 @@ fn frames_are_spread_by_the_table_and_carry_their_hash() {
                 let hash = usize::try_from(first >> 32).unwrap();
                 assert_eq!(first >> 26 & 0xf, 2, "of TCP over IPv4");
                 assert_eq!(hash % 4, queue);
-                assert_eq!(frame.bytes, v4(6, n, 30));
+                assert_eq!(frame.bytes, v4(6, n, payload));
+                assert_eq!(frame.places(4), places);
                 *count += 1;
             }
         }
