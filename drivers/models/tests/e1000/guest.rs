@@ -292,6 +292,7 @@ impl Guest {
                 _ => 0,
             };
             let sizes = if self.is_advanced() { 0 } else { sizes };
+            self.bar.store32(0x38, 0x8100);
             self.bar.store32(CTRL, self.wish.ctrl | 1);
             self.bar.store32(RCTL, self.wish.rctl | sizes << 16);
             self.bar

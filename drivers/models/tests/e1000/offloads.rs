@@ -178,6 +178,28 @@ fn tags_are_inserted_and_cut_out() {
 }
 
 #[test]
+fn a_tag_is_one_only_where_the_register_names_its_type() {
+    for kind in PARTS {
+        let wish = Wish {
+            ctrl: LINK_UP | STRIP,
+            extended: true,
+            ..Wish::default()
+        };
+        let (sim, mut a, mut b) = rig(kind, &wish);
+        let sent = tagged(&frame(1, 60), 5);
+        for (vlan_type, stripped) in [(0, 0), (0x8100, 1), (0x88a8, 0)] {
+            b.bar.store32(0x38, vlan_type);
+            assert!(a.send(&sent));
+            sim.settle();
+            let got = b.receive_on(0).remove(0);
+            assert_eq!(got.status >> 3 & 1, stripped, "{kind:?} {vlan_type:x}");
+        }
+        b.bar.store32(0x38, 0x8100);
+        assert_clean(&sim);
+    }
+}
+
+#[test]
 fn a_checksum_and_a_tag_go_together() {
     for kind in PARTS {
         let (sim, mut a, mut b) = rig(kind, &Wish::default());
