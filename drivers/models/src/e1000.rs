@@ -212,8 +212,9 @@ impl E1000 {
             Some(side) => side.is_up(),
             None => self.registers.has(reg::CTRL, ctrl::SLU),
         };
-        let up = self.link.up && seen;
-        self.phy.set_link(self.link.up);
+        let waits = self.options.waits_to_negotiate && !self.phy.negotiated;
+        let up = self.link.up && seen && !(waits && self.vf.is_none());
+        self.phy.set_link(self.link.up && !waits);
         if up != self.link_shown {
             self.link_shown = up;
             self.raise(cause::LSC);

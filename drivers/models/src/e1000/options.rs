@@ -118,6 +118,9 @@ pub struct E1000Options {
     pub reset_lasts: Duration,
     /// How often a queue's control register must be read until its enable bit follows.
     pub enable_reads: u32,
+    /// The link comes up only once the PHY was told to negotiate (`BMCR` restart), as on QEMU's
+    /// 82576. Real PHYs do so of themselves.
+    pub waits_to_negotiate: bool,
     /// The physical function beside a virtual one.
     pub pf: PfOptions,
     /// The addresses that it can use; None: 39 bits, like many IOMMUs.
@@ -135,6 +138,7 @@ impl Default for E1000Options {
             reset_reads: 2,
             reset_lasts: Duration::from_micros(50),
             enable_reads: 1,
+            waits_to_negotiate: false,
             pf: PfOptions::default(),
             space: None,
         }

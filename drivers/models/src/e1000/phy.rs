@@ -17,6 +17,8 @@ const STATUS: usize = 1;
 const CONTROL_RESET: u16 = 0x1140;
 /// Bits of the control register that clear themselves: reset, restart of the negotiation.
 const SELF_CLEARING: u16 = 0x8200;
+/// Of these, the restart.
+const RESTART: u16 = 1 << 9;
 /// Status without the link: what it can do, and that the negotiation is over.
 const ABILITIES: u16 = 0x7969;
 const LINK: u16 = 1 << 2;
@@ -30,6 +32,8 @@ pub(super) struct Phy {
     /// The link has gone since the status was last read (it latches low).
     lost: bool,
     up: bool,
+    /// It was told to negotiate.
+    pub(super) negotiated: bool,
 }
 
 impl Phy {
@@ -41,6 +45,7 @@ impl Phy {
             busy: 0,
             lost: false,
             up: false,
+            negotiated: false,
         };
         phy.reset();
         phy
@@ -60,7 +65,7 @@ impl Phy {
         (self.registers[10], self.registers[15]) = (0x3c00, 0x3000);
         // Vendor's status: resolved, 1000 Mbit/s, full duplex.
         self.registers[17] = 0xac08;
-        (self.value, self.busy) = (READY, 0);
+        (self.value, self.busy, self.negotiated) = (READY, 0, false);
     }
 
     pub(super) fn set_link(&mut self, up: bool) {
@@ -101,6 +106,7 @@ impl Phy {
             WRITE => {
                 let [a, b, ..] = value.to_le_bytes();
                 let data = u16::from_le_bytes([a, b]);
+                self.negotiated |= register == CONTROL && data & RESTART != 0;
                 self.registers[register] = if register == CONTROL {
                     data & !SELF_CLEARING
                 } else {

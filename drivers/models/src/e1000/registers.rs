@@ -159,6 +159,7 @@ impl E1000 {
             reg::MDIC => {
                 let result = self.phy.write(value);
                 self.judge(result);
+                self.update_link();
             }
             reg::ICR | reg::EICR => self.change(offset, |old| old & !value),
             reg::ICS => self.raise(value & !cause::ASSERTED),

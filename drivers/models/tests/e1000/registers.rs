@@ -137,6 +137,22 @@ fn the_link_shows_once_software_lets_it() {
 }
 
 #[test]
+fn a_link_may_wait_until_the_phy_is_told_to_negotiate() {
+    let waits = E1000Options {
+        waits_to_negotiate: true,
+        ..options(Kind::Igb, MAC_A)
+    };
+    let sim = stepped_with(&waits, &waits);
+    let guest = Guest::attach(sim.function(0), Kind::Igb, Wish::default());
+    guest.bar.store32(CTRL, LINK_UP);
+    assert_eq!(guest.bar.load32(STATUS) & 2, 0);
+    // BMCR: negotiate, and begin anew.
+    guest.bar.store32(0x20, 1 << 26 | 1 << 21 | 0x1340);
+    assert_eq!(guest.bar.load32(STATUS) & 2, 2);
+    assert_clean(&sim);
+}
+
+#[test]
 fn a_disabled_master_touches_no_memory() {
     for kind in [Kind::E1000e, Kind::Igb] {
         let (sim, mut a, mut b) = rig(kind, &Wish::default());
