@@ -2,11 +2,11 @@
 //! §14, 82576 §4.5).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
-use port::{Link, Mac, Offloads, PortError};
+use port::{Link, LinkState, Mac, Offloads, PortError};
 
 use crate::control::{Change, Control, Health, Setup};
 use crate::error::OpenError;
@@ -37,18 +37,35 @@ pub(crate) struct Pf<F: Function> {
     totals: Totals,
     /// The receive and send queues that run.
     running: (u32, u32),
+    /// It is QEMU's 8254x, and frames that arrive are held back until then.
+    held_until: Option<Instant>,
 }
+
+/// Subsystem vendor in configuration space (PCI 3.0 §6.2.4), and that of QEMU's devices.
+const SUBSYSTEM: u16 = 0x2c;
+const QEMU: u16 = 0x1af4;
+/// For so long QEMU's 8254x holds back what arrives after receiving was enabled (QEMU,
+/// `hw/net/e1000.c`, `set_rx_control`), and then delivers it at once: more than a ring may hold.
+/// Until then the link counts as down.
+const HELD: Duration = Duration::from_millis(1100);
 
 impl<F: Function> Pf<F> {
     /// Resets the device and reads its address.
     pub(crate) fn open(function: Arc<F>, bar: F::Bar, model: Model) -> Result<Self, OpenError> {
+        let subsystem = function.config16(SUBSYSTEM);
+        let is_qemu = model.kind == Kind::E1000 && subsystem == QEMU;
         let mut pf = Self {
             function,
             bar,
             model,
             mac: [0; 6],
-            totals: Totals::pf(),
+            totals: if is_qemu {
+                Totals::qemu()
+            } else {
+                Totals::pf()
+            },
             running: (0, 0),
+            held_until: is_qemu.then(Instant::now),
         };
         // What was counted before this port was opened is not its own.
         pf.quiesce()?;
@@ -179,7 +196,7 @@ impl<F: Function> Pf<F> {
         link::wake(&self.bar);
     }
 
-    fn set_up_receive(&self, setup: &Setup<'_>) -> Result<(), PortError> {
+    fn set_up_receive(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
         let mut checks = Rxcsum::empty();
         if setup.shape.offloads.contains(Offloads::RX_CHECKSUM) {
             checks |= Rxcsum::IPOFLD | Rxcsum::TUOFLD;
@@ -218,6 +235,9 @@ impl<F: Function> Pf<F> {
             control |= Rctl::VFE;
         }
         self.bar.write(regs::RCTL, control);
+        if let Some(until) = &mut self.held_until {
+            *until = Instant::now() + HELD;
+        }
         for (number, _) in (0..).zip(&setup.rings.rx) {
             if self.is_igb() {
                 queues::start_rx(&self.bar, self.rx(number), self.function.name())?;
@@ -330,7 +350,11 @@ impl<F: Function> Control for Pf<F> {
     }
 
     fn link(&mut self) -> Result<Link, PortError> {
-        Ok(link::read(self.status()?))
+        let mut link = link::read(self.status()?);
+        if self.held_until.is_some_and(|until| Instant::now() < until) {
+            link.state = LinkState::Down;
+        }
+        Ok(link)
     }
 
     fn check(&mut self, running: bool) -> Result<Health, PortError> {

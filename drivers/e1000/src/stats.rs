@@ -5,6 +5,25 @@ use port::{Counters, Extended};
 
 use crate::regs::count::{self, Row};
 
+/// Counters that QEMU's 8254x clears by reading, as hardware clears all of them. Its others run
+/// freely (QEMU, `hw/net/e1000.c`, `macreg_readops`).
+const QEMU_CLEARS: &[&str] = &[
+    "PRC64", "PRC127", "PRC255", "PRC511", "PRC1023", "PRC1522", "GPRC", "BPRC", "MPRC", "GPTC",
+    "GORC", "GOTC", "RUC", "ROC", "TOR", "TOT", "TPR", "TPT", "PTC64", "PTC127", "PTC255",
+    "PTC511", "PTC1023", "PTC1522", "MPTC", "BPTC",
+];
+
+/// Who counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A physical function: every counter is cleared by reading.
+    Pf,
+    /// QEMU's 8254x, which clears some.
+    Qemu,
+    /// A virtual function: no counter is ever cleared.
+    Vf,
+}
+
 /// Counters of one device, since the port was opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Totals {
@@ -12,7 +31,7 @@ pub(crate) struct Totals {
     sums: Box<[u64]>,
     /// What a counter that is never cleared showed last.
     last: Box<[u32]>,
-    clears: bool,
+    source: Source,
     /// Frames that queues dropped for want of buffers ([`crate::regs::QueueRegs::rqdpc`]).
     dropped: u64,
 }
@@ -20,20 +39,25 @@ pub(crate) struct Totals {
 impl Totals {
     /// Of a physical function, whose counters are cleared by reading.
     pub(crate) fn pf() -> Self {
-        Self::new(count::PF, true)
+        Self::new(count::PF, Source::Pf)
+    }
+
+    /// Of QEMU's 8254x, of whose counters some run freely.
+    pub(crate) fn qemu() -> Self {
+        Self::new(count::PF, Source::Qemu)
     }
 
     /// Of a virtual function, whose counters run freely.
     pub(crate) fn vf() -> Self {
-        Self::new(count::VF, false)
+        Self::new(count::VF, Source::Vf)
     }
 
-    fn new(rows: &'static [Row], clears: bool) -> Self {
+    fn new(rows: &'static [Row], source: Source) -> Self {
         Self {
             rows,
             sums: vec![0; rows.len()].into_boxed_slice(),
             last: vec![0; rows.len()].into_boxed_slice(),
-            clears,
+            source,
             dropped: 0,
         }
     }
@@ -59,8 +83,14 @@ impl Totals {
         if !is_there() {
             return;
         }
-        for ((sum, last), value) in self.sums.iter_mut().zip(&mut self.last).zip(values) {
-            if self.clears {
+        let sums = self.sums.iter_mut().zip(&mut self.last);
+        for ((row, value), (sum, last)) in self.rows.iter().zip(values).zip(sums) {
+            let clears = match self.source {
+                Source::Pf => true,
+                Source::Qemu => QEMU_CLEARS.contains(&row.name),
+                Source::Vf => false,
+            };
+            if clears {
                 *sum += value;
             } else {
                 let [a, b, c, d, ..] = value.to_le_bytes();
@@ -94,12 +124,17 @@ impl Totals {
 
     /// The counters that every port has.
     pub(crate) fn counters(&self) -> Counters {
+        // QEMU's 8254x leaves the octets of good frames at zero.
+        let octets = |good: &[&str], total: &[&str]| match self.sum(good) {
+            0 if self.source == Source::Qemu => self.sum(total),
+            octets => octets,
+        };
         Counters {
             tx_frames: self.sum(&["GPTC", "VFGPTC"]),
-            tx_bytes: self.sum(&["GOTC", "VFGOTC"]),
+            tx_bytes: octets(&["GOTC", "VFGOTC"], &["TOT"]),
             tx_errors: self.sum(&["ECOL", "LATECOL"]),
             rx_frames: self.sum(&["GPRC", "VFGPRC"]),
-            rx_bytes: self.sum(&["GORC", "VFGORC"]),
+            rx_bytes: octets(&["GORC", "VFGORC"], &["TOR"]),
             rx_missed: self.sum(&["MPC"]) + self.dropped,
             rx_errors: self.sum(&["CRCERRS", "ALGNERRC", "RXERRC", "RUC", "ROC"]),
         }
@@ -114,7 +149,7 @@ impl Totals {
                 value,
             })
             .collect();
-        if self.clears {
+        if self.source != Source::Vf {
             all.push(Extended {
                 name: "RQDPC".to_owned(),
                 value: self.dropped,
