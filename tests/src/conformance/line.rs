@@ -316,7 +316,11 @@ impl Line {
         })
     }
 
-    fn wait_for_link(&mut self) -> Result<(), Failure> {
+    /// Waits until the link is up at both ends.
+    ///
+    /// # Errors
+    /// It stays down, or a port fails.
+    pub fn wait_for_link(&mut self) -> Result<(), Failure> {
         let started = Instant::now();
         loop {
             let mut up = true;

@@ -161,6 +161,8 @@ fn smallest_fit(port: &dyn Port, least: usize) -> Option<usize> {
 
 fn a_starved_ring_recovers(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
     let mut line = Line::start_unarmed(ports, &Config::default())?;
+    // Before that, nothing that is sent says anything of rings.
+    line.wait_for_link()?;
     let macs = line.macs();
     let all: Vec<_> = (0..200).map(|n| frame(macs[1], macs[0], 100, n)).collect();
     let mut frames = VecDeque::from(all.clone());
