@@ -8,9 +8,9 @@
 //! - **Control**: the driver picks a revision (`VRRS`), lays out a shared area with queue
 //!   descriptors behind it, names it (`DSAL`, then `DSAH`, which takes both), and writes commands
 //!   to `CMD`, whose result is a read of `CMD`.
-//! - **Rings**: slots change hands by generation bits ([`ring`]). A transmit frame begins with
-//!   the slot that turns last. Received frames begin in a *head* of the first ring and go on in
-//!   *bodies*, of the first ring if one comes next there, else of the second.
+//! - **Rings**: slots change hands by generation bits. A transmit frame begins with the slot that
+//!   turns last. Received frames begin in a *head* of the first ring and go on in *bodies*, of the
+//!   first ring if one comes next there, else of the second.
 //! - **Doorbells** carry slot numbers. `TXPROD` says up to where the device looks; `RXPROD` and
 //!   `RXPROD2` matter when the device has asked for them ([`Vmxnet3Options::update_rx_prod`]).
 //! - **Counters** are written to the queue descriptors at `GET_STATS`, why a queue stands still at
