@@ -47,3 +47,13 @@ fn the_virtio_driver_conforms_on_qemus_devices() {
 fn the_vmxnet3_driver_conforms_on_qemus_device() {
     conforms("vmxnet3");
 }
+
+#[test]
+fn the_e1000_driver_conforms_on_qemus_82574l() {
+    conforms("e1000e");
+}
+
+#[test]
+fn the_e1000_driver_conforms_on_qemus_82576() {
+    conforms("igb");
+}

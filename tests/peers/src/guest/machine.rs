@@ -148,7 +148,8 @@ impl Machine {
             kernel,
             ..
         } = self;
-        let mut line = String::from("console=ttyS0 quiet intel_iommu=on panic=-1");
+        // On a busy host an emulated timer may be late for the kernel's test of it.
+        let mut line = String::from("console=ttyS0 quiet intel_iommu=on panic=-1 no_timer_check");
         // Pages of 1 GiB first, before memory is in pieces.
         if *pages_1g > 0 {
             line.push_str(&format!(" hugepagesz=1G hugepages={pages_1g}"));
