@@ -57,3 +57,8 @@ fn the_e1000_driver_conforms_on_qemus_82574l() {
 fn the_e1000_driver_conforms_on_qemus_82576() {
     conforms("igb");
 }
+
+#[test]
+fn the_e1000_driver_conforms_on_qemus_82540em_and_82545em() {
+    conforms("e1000");
+}
