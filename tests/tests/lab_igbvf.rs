@@ -33,7 +33,7 @@ fn two_virtual_functions_of_linux_igb_conform_but_for_all_multicast_mode() {
     let job = Job {
         script,
         programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_conformance"))],
-        limit: Duration::from_secs(240),
+        limit: Duration::from_secs(600),
     };
     let outcome = guest
         .run(&machine, &job, &mut |line| println!("guest: {line}"))
