@@ -74,10 +74,11 @@ impl Host {
         mask.is_some_and(|mask| mask >> number & 1 == 1)
     }
 
-    /// How many threads besides this one want a core now: the kernel's count, seen some times.
+    /// How many threads besides this one want a core now: the kernel's count, seen some times, so
+    /// that a program which only starts up (the reader behind a pipe) does not count.
     pub(crate) fn others_running(&self) -> usize {
-        const LOOKS: usize = 5;
-        const BETWEEN: Duration = Duration::from_millis(4);
+        const LOOKS: usize = 11;
+        const BETWEEN: Duration = Duration::from_millis(8);
         let look = |n: usize| {
             if n > 0 {
                 thread::sleep(BETWEEN);
