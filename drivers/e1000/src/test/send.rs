@@ -348,9 +348,18 @@ fn a_device_that_is_lost_leaves_no_frame_and_the_ring_begins_anew() {
         Some(&5),
         "the device has forgotten the context"
     );
-    rig.send_all(&mut 0);
+    let [first, second] = rig.words(2);
+    rig.set(2, [first, second | DONE]);
     out.clear();
-    assert_eq!(tx.reap(&mut out), 4);
+    assert_eq!(tx.reap(&mut out), 3);
+    let counts = tx.counts();
+    assert_eq!(
+        (counts.completed, counts.abandoned, counts.in_flight()),
+        (3, 11, 1),
+        "what was abandoned is not done as well"
+    );
+    rig.send_all(&mut 3);
+    assert_eq!(tx.reap(&mut out), 1);
     let counts = tx.counts();
     assert_eq!(
         (counts.completed, counts.abandoned, counts.in_flight()),
