@@ -8,7 +8,7 @@ use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
-    Queues, Rss, RxFlags, RxQueue, StartError, TxQueue,
+    Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
 };
 
 use crate::control::{Change, Control, Health, Setup};
@@ -19,7 +19,7 @@ use crate::plan::{Rings, Shape, Spread};
 use crate::regs::QueueRegs;
 use crate::ring::Ring;
 use crate::rx::{Reports, Rx};
-use crate::shared::{Follower, Shared, Signal};
+use crate::shared::{Follower, Shared};
 use crate::tx::Tx;
 
 /// Bytes around a payload: Ethernet header and FCS.

@@ -20,12 +20,14 @@ mod config;
 mod counters;
 mod error;
 mod queue;
+mod signal;
 
 pub use caps::{Caps, Info, Limits, Link, LinkState, Offloads};
 pub use config::{Config, Queues, Rss};
 pub use counters::{Counters, Extended};
 pub use error::{PortError, StartError};
 pub use queue::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, TxCounts, TxQueue};
+pub use signal::{SharedSignal, Signal};
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hugemem::{DmaSpace, Memory};
 use port::{
     Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
-    PortError, Queues, Rss, StartError,
+    PortError, Queues, Rss, Signal, StartError,
 };
 
 use crate::build::{self, Site};
@@ -16,7 +16,7 @@ use crate::features::{Features, Missing, choose, offloads};
 use crate::options::Options;
 use crate::plan::{Numbers, Parts, Shape};
 use crate::ring::SLOTS_MAX;
-use crate::shared::{Shared, Signal};
+use crate::shared::Shared;
 use crate::stats::Totals;
 use crate::transport::{Health, NetConfig, Patience, Plan, Progress, Transport};
 

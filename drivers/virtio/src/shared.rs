@@ -9,46 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hugemem::{Frame, Resident};
-use port::QueueState;
+use port::{SharedSignal, Signal};
 
 use crate::ring::Lie;
-
-/// What the queues shall do: a phase, and how often the device was started over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Signal(u32);
-
-impl Signal {
-    const RUN: u32 = 1;
-    const PAUSE: u32 = 2;
-    const FAIL: u32 = 3;
-
-    /// Work with the device, for the `round`th time.
-    pub(crate) const fn run(round: u32) -> Self {
-        Self(round << 2 | Self::RUN)
-    }
-
-    /// Give up what is in flight, and wait for the `round`th time.
-    pub(crate) const fn pause(round: u32) -> Self {
-        Self(round << 2 | Self::PAUSE)
-    }
-
-    /// Never work again.
-    pub(crate) const FAILED: Self = Self(Self::FAIL);
-
-    /// The round that it is about.
-    pub(crate) const fn round(self) -> u32 {
-        self.0 >> 2
-    }
-
-    /// What it means for a queue.
-    pub(crate) fn state(self) -> QueueState {
-        match self.0 & 3 {
-            Self::RUN => QueueState::Running,
-            Self::PAUSE => QueueState::Paused,
-            _ => QueueState::Failed,
-        }
-    }
-}
 
 /// What one queue counts, for the control thread to read. Written by the queue's owner once a
 /// burst; lines of its own, so that the counters of two queues never share one.
@@ -80,7 +43,7 @@ impl Ledger {
 /// What the port and all its queues share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    signal: AtomicU32,
+    signal: SharedSignal,
     failure: AtomicU64,
     halted: AtomicBool,
     orphans: Mutex<Vec<Frame>>,
@@ -92,7 +55,7 @@ impl Shared {
     /// For `queues` queues that run.
     pub(crate) fn new(queues: usize) -> Self {
         Self {
-            signal: AtomicU32::new(Signal::run(1).0),
+            signal: SharedSignal::new(Signal::run(1)),
             failure: AtomicU64::new(0),
             halted: AtomicBool::new(false),
             orphans: Mutex::default(),
@@ -104,17 +67,17 @@ impl Shared {
     /// What to do now.
     #[inline]
     pub(crate) fn signal(&self) -> Signal {
-        Signal(self.signal.load(Ordering::Relaxed))
+        self.signal.get()
     }
 
     /// What to do now, and to see everything that was done before it was said.
     pub(crate) fn signal_after_all(&self) -> Signal {
-        Signal(self.signal.load(Ordering::Acquire))
+        self.signal.get_after_all()
     }
 
     /// Says what to do.
     pub(crate) fn set(&self, signal: Signal) {
-        self.signal.store(signal.0, Ordering::Release);
+        self.signal.set(signal);
     }
 
     /// Counters of ring number `ring`.

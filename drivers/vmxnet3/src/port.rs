@@ -6,7 +6,7 @@ use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
-    Queues, Rss, StartError,
+    Queues, Rss, Signal, StartError,
 };
 
 use crate::area::at;
@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::plan::{MTU_MAX, MTU_MIN, Parts, Shape};
 use crate::regs::{command, pci};
 use crate::rx::{Duties, Rx};
-use crate::shared::{Follower, Name, Shared, Signal};
+use crate::shared::{Follower, Name, Shared};
 use crate::stats::{Device as DeviceCounts, Totals};
 use crate::tx::Tx;
 use crate::{rss, setup};

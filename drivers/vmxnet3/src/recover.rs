@@ -1,12 +1,11 @@
 //! The control thread's turn: events, and starting over a device that has stopped a queue.
 
 use hw::Function;
-use port::PortError;
+use port::{PortError, Signal};
 
 use crate::area::{at, queue};
 use crate::port::{Stage, Vmxnet3};
 use crate::regs::{Events, command};
-use crate::shared::Signal;
 
 /// Starts over in mid-run before a device counts as broken.
 const RECOVERIES_MAX: u64 = 1000;

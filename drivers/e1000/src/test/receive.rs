@@ -1,10 +1,9 @@
 use hugemem::Burst;
-use port::{QueueState, RxBurst, RxFlags, RxQueue};
+use port::{QueueState, RxBurst, RxFlags, RxQueue, Signal};
 
 use super::{Registers, Rig};
 use crate::desc::{Advanced, Format, Legacy};
 use crate::rx::{Reports, Rx};
-use crate::shared::Signal;
 
 const REPORTS: Reports = Reports {
     buffer: 256,

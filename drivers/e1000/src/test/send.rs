@@ -1,11 +1,10 @@
 use std::sync::Arc;
 
 use hugemem::{Burst, Resident, TxFlags};
-use port::{QueueState, TxQueue};
+use port::{QueueState, Signal, TxQueue};
 
 use super::{Registers, Rig};
 use crate::desc::{Advanced, DONE, Format, Legacy, REPORT};
-use crate::shared::Signal;
 use crate::tx::Tx;
 
 const LARGEST: usize = 1514;

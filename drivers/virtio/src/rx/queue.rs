@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use hugemem::{BURST, Burst, Frame, HEADROOM, TxFlags};
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Signal};
 
 use crate::desc::{HEADER_MAX, HeaderFlags, received};
 use crate::doorbell::Notifier;
 use crate::ring::{Lie, SLOTS_MAX};
 use crate::rx::{Fit, RxEngine};
-use crate::shared::{Ledger, Shared, Signal};
+use crate::shared::{Ledger, Shared};
 use crate::tx::lane::FCS;
 
 /// A receive queue over ring `E`; `MERGE` if a frame may fill several buffers, `CSUM` if the

@@ -1,13 +1,12 @@
 //! Receiving: order, content, headers, several buffers.
 
 use hugemem::{BURST, Burst};
-use port::{QueueState, RxBurst, RxFlags, RxQueue};
+use port::{QueueState, RxBurst, RxFlags, RxQueue, Signal};
 use proptest::prelude::*;
 
 use super::device::{Chain, End};
 use super::{Rig, content, kinds};
 use crate::features::Features;
-use crate::shared::Signal;
 
 /// A receive queue and its device end.
 struct Bench {

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use hugemem::{BURST, Burst, Resident, TxFlags};
-use port::{QueueState, TxQueue};
+use port::{QueueState, Signal, TxQueue};
 use proptest::prelude::*;
 
 use super::device::{Chain, End};
 use super::{Rig, content, kinds};
 use crate::features::Features;
-use crate::shared::Signal;
 
 /// A send queue, its device end, and what should come out of it.
 struct Bench {

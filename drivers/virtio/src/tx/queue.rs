@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use hugemem::{BURST, Burst, Frame, HEADROOM, Resident, ResidentSlot, TxFlags};
-use port::{QueueState, TxCounts, TxQueue};
+use port::{QueueState, Signal, TxCounts, TxQueue};
 
 use crate::checksum;
 use crate::desc::checksum_header;
 use crate::doorbell::Notifier;
 use crate::ring::Lie;
-use crate::shared::{Ledger, Shared, Signal};
+use crate::shared::{Ledger, Shared};
 use crate::tx::lane::FCS;
 use crate::tx::{SEGMENTS, TxEngine};
 

@@ -1,12 +1,12 @@
 //! Receiving.
 
 use hugemem::{Burst, Dma};
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Signal};
 
 use super::{Rig, Writes, generation, load, store};
 use crate::desc::Words;
 use crate::rx::{Duties, Rx};
-use crate::shared::{Name, Signal};
+use crate::shared::Name;
 
 /// The device's end of a receive queue.
 struct Far {

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hugemem::{Burst, Dma, Resident, TxFlags};
-use port::{QueueState, TxQueue};
+use port::{QueueState, Signal, TxQueue};
 
 use super::{Rig, Writes, generation, load, store};
 use crate::desc::Words;
-use crate::shared::{Name, Signal};
+use crate::shared::Name;
 use crate::tx::Tx;
 
 /// The device's end of a send queue.
