@@ -1,14 +1,13 @@
 //! The port: one device from start to stop.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
-    Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
+    QueueId, Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
 };
 
 use crate::control::{Change, Control, Health, Setup};
@@ -177,18 +176,11 @@ impl<F: Function> E1000<F> {
             put_tags_back: !shape.offloads.contains(Offloads::RX_VLAN),
         };
         let mut queues = Queues::default();
-        let mut follower = {
-            let mut ring = 0;
-            move || {
-                let follower = Follower::new(Arc::clone(shared), ring);
-                ring += 1;
-                follower
-            }
-        };
         for (number, slots) in (0..).zip(&rings.rx) {
             let tail = QueueRegs::rx(advanced, number).tail();
             let ring = Ring::new(slots.clone(), self.bar.clone(), tail);
-            let queue: Box<dyn RxQueue> = Box::new(Rx::<_, D>::new(ring, follower(), reports));
+            let follower = Follower::new(shared, QueueId::Rx(queues.rx.len()));
+            let queue: Box<dyn RxQueue> = Box::new(Rx::<_, D>::new(ring, follower, reports));
             queues.rx.push(queue);
         }
         for (number, slots) in (0..).zip(&rings.tx) {
@@ -196,7 +188,8 @@ impl<F: Function> E1000<F> {
             let ring = Ring::new(slots.clone(), self.bar.clone(), tail);
             let sizes = self.kind.shortest()..=self.longest() - FCS;
             let asked = asked(shape.offloads);
-            let queue: Box<dyn TxQueue> = Box::new(Tx::<_, D>::new(ring, follower(), sizes, asked));
+            let follower = Follower::new(shared, QueueId::Tx(queues.tx.len()));
+            let queue: Box<dyn TxQueue> = Box::new(Tx::<_, D>::new(ring, follower, sizes, asked));
             queues.tx.push(queue);
         }
         queues
@@ -320,10 +313,7 @@ impl<F: Function> E1000<F> {
 
 /// Frames that send queues refused as too long.
 fn refused(shared: &Shared) -> u64 {
-    let ledgers = shared.ledgers().iter();
-    ledgers
-        .map(|ledger| ledger.errors.load(Ordering::Relaxed))
-        .sum()
+    shared.tx_counts().map(|ledger| ledger.errors.get()).sum()
 }
 
 /// What receive queues report.
@@ -387,7 +377,7 @@ impl<F: Function> Port for E1000<F> {
             let _ = self.end(Queues::default());
             return Err(error.into());
         }
-        let shared = Arc::new(Shared::new(rings.rx.len() + rings.tx.len()));
+        let shared = Shared::new(rings.rx.len(), rings.tx.len());
         let queues = match self.kind {
             Kind::E1000 | Kind::E1000e => self.queues::<Legacy>(&shape, &rings, &shared),
             Kind::Igb | Kind::IgbVf => self.queues::<Advanced>(&shape, &rings, &shared),

@@ -7,11 +7,11 @@
 use hugemem::{BURST, Burst, Fifo, Frame, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
 
 use crate::desc::{Completion, Format};
 use crate::ring::Ring;
-use crate::shared::{Follower, Ledger, Lie, Turn};
+use crate::shared::{Follower, Lie};
 
 /// Buffers of a packet that are waited for before the first is given out: so that the first
 /// carries what the device says in the last.
@@ -251,7 +251,7 @@ impl<B: Bar + Send, D: Format> RxQueue for Rx<B, D> {
         match self.collect(out) {
             Ok(0) => 0,
             Ok(moved) => {
-                Ledger::note(&self.follower.ledger().done, self.filled);
+                self.follower.counts().done.set(self.filled);
                 moved
             }
             Err(lie) => {
@@ -284,7 +284,7 @@ impl<B: Bar + Send, D: Format> RxQueue for Rx<B, D> {
         debug_assert_eq!(held, count, "a ring holds no more frames than it has slots");
         self.armed += count as u64;
         self.ring.hand_over(self.next.index());
-        Ledger::note(&self.follower.ledger().posted, self.armed);
+        self.follower.counts().posted.set(self.armed);
         count
     }
 

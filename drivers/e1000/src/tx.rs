@@ -11,12 +11,12 @@ use std::sync::Arc;
 use hugemem::{Burst, Fifo, Frame, Resident, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
-use port::{QueueState, TxCounts, TxQueue};
+use port::{QueueState, Turn, TxCounts, TxQueue};
 
 use crate::desc::{Asks, DONE, Format, Piece, REPORT, Words};
 use crate::headers::Headers;
 use crate::ring::Ring;
-use crate::shared::{Follower, Ledger, Turn};
+use crate::shared::Follower;
 
 /// Most buffers of a packet.
 pub(crate) const SEGMENTS: usize = 16;
@@ -232,10 +232,10 @@ impl<B: Bar, D: Format> Tx<B, D> {
     /// Tells the control thread what was counted.
     #[inline]
     fn note(&self) {
-        let ledger = self.follower.ledger();
-        Ledger::note(&ledger.posted, self.counts.posted);
-        Ledger::note(&ledger.done, self.counts.completed);
-        Ledger::note(&ledger.errors, self.refused);
+        let ledger = self.follower.counts();
+        ledger.posted.set(self.counts.posted);
+        ledger.done.set(self.counts.completed);
+        ledger.errors.set(self.refused);
     }
 
     /// True if a frame is one buffer that is posted as it is.

@@ -20,6 +20,7 @@ mod config;
 mod counters;
 mod error;
 mod queue;
+mod shared;
 mod signal;
 
 pub use caps::{Caps, Info, Limits, Link, LinkState, Offloads};
@@ -27,7 +28,8 @@ pub use config::{Config, Queues, Rss};
 pub use counters::{Counters, Extended};
 pub use error::{PortError, StartError};
 pub use queue::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, TxCounts, TxQueue};
-pub use signal::{SharedSignal, Signal};
+pub use shared::{Count, Follower, QueueId, Shared, Turn};
+pub use signal::Signal;
 
 use std::sync::Arc;
 

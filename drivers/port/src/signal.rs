@@ -1,8 +1,4 @@
-//! What a port tells its queues: for drivers.
-//!
-//! The port changes the signal; a queue looks at it once a burst (one load of a line that nobody
-//! writes). When the device is lost, the port says *pause*; each queue then gives up what is in
-//! flight and clears its rings; only then does the port let the device in again and say *run*.
+//! The word by which a port tells its queues what to do ([`crate::Shared`] says how it is used).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -53,30 +49,27 @@ impl Signal {
 
 /// The signal that a port and all its queues share.
 #[derive(Debug)]
-pub struct SharedSignal(AtomicU32);
+pub(crate) struct SharedSignal(AtomicU32);
 
 impl SharedSignal {
     /// One that says `signal`.
-    #[must_use]
-    pub const fn new(signal: Signal) -> Self {
+    pub(crate) const fn new(signal: Signal) -> Self {
         Self(AtomicU32::new(signal.0))
     }
 
     /// What to do now.
     #[inline]
-    #[must_use]
-    pub fn get(&self) -> Signal {
+    pub(crate) fn get(&self) -> Signal {
         Signal(self.0.load(Ordering::Relaxed))
     }
 
     /// What to do now, and to see everything that was done before it was said.
-    #[must_use]
-    pub fn get_after_all(&self) -> Signal {
+    pub(crate) fn get_after_all(&self) -> Signal {
         Signal(self.0.load(Ordering::Acquire))
     }
 
     /// Says what to do.
-    pub fn set(&self, signal: Signal) {
+    pub(crate) fn set(&self, signal: Signal) {
         self.0.store(signal.0, Ordering::Release);
     }
 }

@@ -1,7 +1,5 @@
 //! Queues for a run: one type for each format, order and offload, chosen here.
 
-use std::sync::Arc;
-
 use port::{RxQueue, TxQueue};
 
 use crate::doorbell::Notifier;
@@ -10,7 +8,7 @@ use crate::plan::Parts;
 use crate::rx::packed::PackedRx;
 use crate::rx::split::SplitRx;
 use crate::rx::{Fit, Rx, RxEngine};
-use crate::shared::Shared;
+use crate::shared::Follower;
 use crate::tx::packed::PackedTx;
 use crate::tx::split::SplitTx;
 use crate::tx::tables::Tables;
@@ -18,10 +16,8 @@ use crate::tx::{Tx, TxEngine};
 
 /// What a queue needs besides its ring.
 pub(crate) struct Site {
-    /// What it shares with the port.
-    pub(crate) shared: Arc<Shared>,
-    /// The ring's number.
-    pub(crate) ring: usize,
+    /// Its side of what it shares with the port.
+    pub(crate) follower: Follower,
     /// How to tell the device.
     pub(crate) notifier: Notifier,
 }
@@ -68,15 +64,11 @@ fn wrap<E: TxEngine + 'static>(
     features: Features,
     site: Site,
 ) -> Box<dyn TxQueue> {
-    let Site {
-        shared,
-        ring,
-        notifier,
-    } = site;
+    let Site { follower, notifier } = site;
     if features.contains(Features::CSUM) {
-        Box::new(Tx::<E, true>::new(engine, header, shared, ring, notifier))
+        Box::new(Tx::<E, true>::new(engine, header, follower, notifier))
     } else {
-        Box::new(Tx::<E, false>::new(engine, header, shared, ring, notifier))
+        Box::new(Tx::<E, false>::new(engine, header, follower, notifier))
     }
 }
 
@@ -104,23 +96,11 @@ fn open<E: RxEngine + 'static>(
     features: Features,
     site: Site,
 ) -> Box<dyn RxQueue> {
-    let Site {
-        shared,
-        ring,
-        notifier,
-    } = site;
+    let Site { follower, notifier } = site;
     match (fit.mergeable, features.contains(Features::GUEST_CSUM)) {
-        (false, false) => Box::new(Rx::<E, false, false>::new(
-            engine, fit, shared, ring, notifier,
-        )),
-        (false, true) => Box::new(Rx::<E, false, true>::new(
-            engine, fit, shared, ring, notifier,
-        )),
-        (true, false) => Box::new(Rx::<E, true, false>::new(
-            engine, fit, shared, ring, notifier,
-        )),
-        (true, true) => Box::new(Rx::<E, true, true>::new(
-            engine, fit, shared, ring, notifier,
-        )),
+        (false, false) => Box::new(Rx::<E, false, false>::new(engine, fit, follower, notifier)),
+        (false, true) => Box::new(Rx::<E, false, true>::new(engine, fit, follower, notifier)),
+        (true, false) => Box::new(Rx::<E, true, false>::new(engine, fit, follower, notifier)),
+        (true, true) => Box::new(Rx::<E, true, true>::new(engine, fit, follower, notifier)),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hugemem::{DmaSpace, Memory};
 use port::{
     Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
-    PortError, Queues, Rss, Signal, StartError,
+    PortError, QueueId, Queues, Rss, Signal, StartError,
 };
 
 use crate::build::{self, Site};
@@ -16,7 +16,7 @@ use crate::features::{Features, Missing, choose, offloads};
 use crate::options::Options;
 use crate::plan::{Numbers, Parts, Shape};
 use crate::ring::SLOTS_MAX;
-use crate::shared::Shared;
+use crate::shared::{Follower, Shared};
 use crate::stats::Totals;
 use crate::transport::{Health, NetConfig, Patience, Plan, Progress, Transport};
 
@@ -234,10 +234,9 @@ impl<T: Transport> Virtio<T> {
             rings: parts.numbered(),
         };
         self.transport.bring_up(&plan, Patience::Wait)?;
-        let shared = Arc::new(Shared::new(parts.rings.len()));
-        let site = |transport: &T, ring: usize| Site {
-            shared: Arc::clone(&shared),
-            ring,
+        let shared = Shared::new(config.rx_queues, config.tx_queues);
+        let site = |transport: &T, queue: QueueId, ring: usize| Site {
+            follower: Follower::new(&shared, queue),
             notifier: Notifier::new(
                 transport.doorbell(u16::try_from(ring).expect("a device has few rings")),
             ),
@@ -245,17 +244,13 @@ impl<T: Transport> Virtio<T> {
         let mut queues = Queues::default();
         let mut owned = Vec::new();
         for pair in 0..config.rx_queues {
-            queues
-                .rx
-                .push(build::receive(parts, pair, site(&self.transport, pair * 2)));
+            let site = site(&self.transport, QueueId::Rx(pair), pair * 2);
+            queues.rx.push(build::receive(parts, pair, site));
             owned.push(pair * 2);
         }
         for pair in 0..config.tx_queues {
-            queues.tx.push(build::send(
-                parts,
-                pair,
-                site(&self.transport, pair * 2 + 1),
-            ));
+            let site = site(&self.transport, QueueId::Tx(pair), pair * 2 + 1);
+            queues.tx.push(build::send(parts, pair, site));
             owned.push(pair * 2 + 1);
         }
         self.run = Some(Run {
@@ -299,7 +294,7 @@ impl<T: Transport> Virtio<T> {
                 }
             }
             Stage::Clearing => {
-                if run.shared.all_clear(run.owned.iter().copied(), run.round) {
+                if run.shared.all_clear(run.round) {
                     self.prepare_return()?;
                 }
             }

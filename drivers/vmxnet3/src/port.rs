@@ -6,7 +6,7 @@ use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
-    Queues, Rss, Signal, StartError,
+    QueueId, Queues, Rss, Signal, StartError,
 };
 
 use crate::area::at;
@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::plan::{MTU_MAX, MTU_MIN, Parts, Shape};
 use crate::regs::{command, pci};
 use crate::rx::{Duties, Rx};
-use crate::shared::{Follower, Name, Shared};
+use crate::shared::{Follower, Shared};
 use crate::stats::{Device as DeviceCounts, Totals};
 use crate::tx::Tx;
 use crate::{rss, setup};
@@ -168,14 +168,14 @@ impl<F: Function> Vmxnet3<F> {
             return queues;
         };
         let config = &run.config;
-        let follower = |name| Follower::new(Arc::clone(&run.shared), name);
+        let follower = |queue| Follower::new(&run.shared, queue);
         let duties = Duties {
             queues: u32::try_from(run.parts.shape.rx_queues).unwrap_or(u32::MAX),
             chain: run.parts.shape.chain,
             checksums: config.offloads.contains(Offloads::RX_CHECKSUM),
         };
         for (number, memory) in (0u32..).zip(&run.parts.rx).take(config.rx_queues) {
-            let follower = follower(Name::Rx(queues.rx.len()));
+            let follower = follower(QueueId::Rx(queues.rx.len()));
             let rx = Rx::new(self.device.pass(), number, memory.clone(), duties, follower);
             queues.rx.push(Box::new(rx));
         }
@@ -184,7 +184,7 @@ impl<F: Function> Vmxnet3<F> {
         let completes = config.offloads.contains(Offloads::TX_L4_CHECKSUM);
         allowed.set(TxFlags::L4_CHECKSUM, completes);
         for (number, memory) in (0u32..).zip(&run.parts.tx).take(config.tx_queues) {
-            let follower = follower(Name::Tx(queues.tx.len()));
+            let follower = follower(QueueId::Tx(queues.tx.len()));
             let tx = Tx::new(
                 self.device.pass(),
                 number,
@@ -296,7 +296,7 @@ impl<F: Function> Port for Vmxnet3<F> {
         parts.clear();
         self.parts = Some(parts.clone());
         self.run = Some(Run {
-            shared: Arc::new(Shared::new(config.rx_queues, config.tx_queues)),
+            shared: Shared::new(config.rx_queues, config.tx_queues),
             config: config.clone(),
             before: DeviceCounts::read(&parts),
             parts,

@@ -13,13 +13,13 @@ use std::sync::atomic::Ordering;
 use hugemem::{BURST, Burst, Dma, Fifo, Frame, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
 
 use crate::area::{Area, queue};
 use crate::desc::{self, BUFFER_MAX, DATA, DataWords, Done, Words, completion};
 use crate::plan::RxMemory;
 use crate::regs::pass;
-use crate::shared::{Follower, Ledger, Lie, Step};
+use crate::shared::{Follower, Lie};
 
 /// Most buffers of a received frame.
 pub(crate) const CHAIN: usize = 32;
@@ -197,15 +197,15 @@ impl<B: Bar> Rx<B> {
     /// True if the queue may work.
     #[inline]
     fn is_running(&mut self) -> bool {
-        match self.follower.step() {
-            Step::Work => true,
-            Step::Wait => false,
-            Step::Clear => {
+        match self.follower.turn() {
+            Turn::Work | Turn::Resume => true,
+            Turn::Rest => false,
+            Turn::Clear => {
                 clear(&self.completions);
                 self.next = MaskedCursor::new(self.completions.len());
                 self.heads.restart();
                 self.bodies.restart();
-                self.follower.is_clear();
+                self.follower.cleared();
                 false
             }
         }
@@ -439,7 +439,7 @@ impl<B: Bar> Rx<B> {
                 let index = side.fill.index() as u32;
                 self.bar.write(register.of(self.number), index);
                 self.kicks += 1;
-                Ledger::note(&self.follower.ledger().kicks, self.kicks);
+                self.follower.counts().kicks.set(self.kicks);
             }
         }
     }
@@ -447,13 +447,13 @@ impl<B: Bar> Rx<B> {
     /// Tells the control thread what was counted.
     #[inline]
     fn note(&self) {
-        let ledger = self.follower.ledger();
-        Ledger::note(&ledger.frames, self.frames);
-        Ledger::note(&ledger.errors, self.errors);
-        Ledger::note(&ledger.posted, self.armed);
-        Ledger::note(&ledger.kicks, self.kicks);
-        Ledger::note(&ledger.copied, self.copied);
-        Ledger::note(&ledger.skipped, self.skipped);
+        let ledger = self.follower.counts();
+        ledger.frames.set(self.frames);
+        ledger.errors.set(self.errors);
+        ledger.posted.set(self.armed);
+        ledger.kicks.set(self.kicks);
+        ledger.copied.set(self.copied);
+        ledger.skipped.set(self.skipped);
     }
 
     /// Buffers that the device has.
@@ -544,6 +544,6 @@ impl<B: Bar> Drop for Rx<B> {
     fn drop(&mut self) {
         let (heads, bodies) = (&mut self.heads.frames, &mut self.bodies.frames);
         let frames = std::iter::from_fn(|| heads.pop().or_else(|| bodies.pop()));
-        self.follower.shared().adopt(self.follower.name, frames);
+        self.follower.leave(frames, std::iter::empty());
     }
 }

@@ -5,8 +5,6 @@
 //! Bytes are counted without FCS. QEMU's device counts each frame that is larger than the MTU under
 //! LRO as well; LRO is never on, so that pair of counters is in no sum.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use port::{Counters, Extended};
 
 use crate::area::{Area, queue};
@@ -113,15 +111,8 @@ impl Totals {
 
     /// Adds what the queues of a run counted.
     pub(crate) fn add_queues(&mut self, shared: &Shared) {
-        let (rx, tx) = shared.ledgers();
-        for (sums, ledgers) in [(&mut self.rx, rx), (&mut self.tx, tx)] {
-            if sums.len() < ledgers.len() {
-                sums.resize(ledgers.len(), Own::default());
-            }
-            sums.iter_mut()
-                .zip(ledgers)
-                .for_each(|(sums, ledger)| sums.add(ledger));
-        }
+        add(&mut self.rx, shared.rx_counts());
+        add(&mut self.tx, shared.tx_counts());
     }
 
     /// The counters that every port has: the device's.
@@ -182,14 +173,22 @@ impl Totals {
     }
 }
 
+fn add<'a>(sums: &mut Vec<Own>, ledgers: impl ExactSizeIterator<Item = &'a Ledger>) {
+    if sums.len() < ledgers.len() {
+        sums.resize(ledgers.len(), Own::default());
+    }
+    for (sums, ledger) in sums.iter_mut().zip(ledgers) {
+        sums.add(ledger);
+    }
+}
+
 impl Own {
     fn add(&mut self, ledger: &Ledger) {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        self.frames += read(&ledger.frames);
-        self.errors += read(&ledger.errors);
-        self.kicks += read(&ledger.kicks);
-        self.posted += read(&ledger.posted);
-        self.copied += read(&ledger.copied);
-        self.skipped += read(&ledger.skipped);
+        self.frames += ledger.frames.get();
+        self.errors += ledger.errors.get();
+        self.kicks += ledger.kicks.get();
+        self.posted += ledger.posted.get();
+        self.copied += ledger.copied.get();
+        self.skipped += ledger.skipped.get();
     }
 }

@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 use hugemem::{Burst, Dma, Fifo, Frame, Resident, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
-use port::{QueueState, TxCounts, TxQueue};
+use port::{QueueState, Turn, TxCounts, TxQueue};
 
 use crate::area::{Area, queue};
 use crate::checksum;
 use crate::desc::{self, BUFFER_MAX, DATA, DataWords, Words, completion, tx};
 use crate::plan::TxMemory;
 use crate::regs::pass;
-use crate::shared::{Follower, Ledger, Lie, Step};
+use crate::shared::{Follower, Lie};
 
 /// Most buffers of a sent frame (defs: `VMXNET3_MAX_TXD_PER_PKT`).
 pub(crate) const SEGMENTS: usize = 16;
@@ -110,12 +110,12 @@ impl<B: Bar> Tx<B> {
     /// True if the queue may work.
     #[inline]
     fn is_running(&mut self) -> bool {
-        match self.follower.step() {
-            Step::Work => true,
-            Step::Wait => false,
-            Step::Clear => {
+        match self.follower.turn() {
+            Turn::Work | Turn::Resume => true,
+            Turn::Rest => false,
+            Turn::Clear => {
                 self.restart();
-                self.follower.is_clear();
+                self.follower.cleared();
                 false
             }
         }
@@ -328,7 +328,7 @@ impl<B: Bar> Tx<B> {
         }
         if frames > 0 {
             self.counts.completed += frames as u64;
-            Ledger::note(&self.follower.ledger().frames, self.counts.completed);
+            self.follower.counts().frames.set(self.counts.completed);
         }
         if let Some(lie) = lie {
             self.fail(lie);
@@ -382,12 +382,12 @@ impl<B: Bar> Tx<B> {
     /// Tells the control thread what was counted.
     #[inline]
     fn note(&self) {
-        let ledger = self.follower.ledger();
-        Ledger::note(&ledger.frames, self.counts.completed);
-        Ledger::note(&ledger.posted, self.counts.posted);
-        Ledger::note(&ledger.errors, self.counts.abandoned);
-        Ledger::note(&ledger.kicks, self.kicks);
-        Ledger::note(&ledger.copied, self.copied);
+        let ledger = self.follower.counts();
+        ledger.frames.set(self.counts.completed);
+        ledger.posted.set(self.counts.posted);
+        ledger.errors.set(self.counts.abandoned);
+        ledger.kicks.set(self.kicks);
+        ledger.copied.set(self.copied);
     }
 
     /// Takes up the set that waits, if the device has no frame of the last one.
@@ -533,8 +533,8 @@ impl<B: Bar + Send> TxQueue for Tx<B> {
 impl<B: Bar> Drop for Tx<B> {
     fn drop(&mut self) {
         let sets = [self.set.take(), self.pending.take()];
-        self.follower.shared().keep(sets.into_iter().flatten());
-        let frames = std::iter::from_fn(|| self.frames.pop());
-        self.follower.shared().adopt(self.follower.name, frames);
+        let queued = &mut self.frames;
+        let frames = std::iter::from_fn(|| queued.pop());
+        self.follower.leave(frames, sets.into_iter().flatten());
     }
 }

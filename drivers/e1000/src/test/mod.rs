@@ -16,6 +16,8 @@ use hw::mmio::Reg;
 
 use crate::desc::Words;
 use crate::ring::{Ring, Slot};
+use port::QueueId;
+
 use crate::shared::{Follower, Shared};
 
 /// Where the tail of the one ring under test is.
@@ -114,7 +116,7 @@ impl Rig {
             slots: memory.carve(slots, 128).expect("the ring fits"),
             pool: Pool::new(&memory, frames, capacity).expect("the frames fit"),
             registers: Registers::default(),
-            shared: Arc::new(Shared::new(1)),
+            shared: Shared::new(1, 0),
         }
     }
 
@@ -122,8 +124,9 @@ impl Rig {
         Ring::new(self.slots.clone(), self.registers.clone(), Reg::at(TAIL))
     }
 
+    /// For the one queue, of whichever kind: to what is shared they are alike.
     pub(super) fn follower(&self) -> Follower {
-        Follower::new(Arc::clone(&self.shared), 0)
+        Follower::new(&self.shared, QueueId::Rx(0))
     }
 
     /// Every value that the tail was given.

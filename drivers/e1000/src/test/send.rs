@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use hugemem::{Burst, Resident, TxFlags};
-use port::{QueueState, Signal, TxQueue};
+use port::{QueueId, QueueState, Signal, TxQueue};
 
 use super::{Registers, Rig};
 use crate::desc::{Advanced, DONE, Format, Legacy, REPORT};
@@ -185,12 +185,7 @@ fn a_frame_that_is_too_long_is_taken_counted_and_comes_back_in_its_place() {
     assert_eq!(tx.burst(&mut alone), 1);
     assert_eq!(tx.reap(&mut out), 1, "alone, it is done at once");
     assert_eq!(tx.counts().in_flight(), 0);
-    let errors = rig
-        .shared
-        .ledger(0)
-        .errors
-        .load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(errors, 2);
+    assert_eq!(rig.shared.counts(QueueId::Rx(0)).errors.get(), 2);
 }
 
 #[test]

@@ -160,43 +160,6 @@ impl RingMemory {
     }
 }
 
-/// What a device did that no honest one does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lie {
-    /// It used a buffer that it does not have.
-    Id(u16),
-    /// It used more buffers than it has.
-    Count(u16),
-    /// It wrote more into a buffer than the buffer holds.
-    Length(u32),
-    /// It put a frame into this many buffers.
-    Buffers(u16),
-}
-
-impl Lie {
-    /// The lie as a word that a queue can leave for the control thread.
-    pub(crate) fn pack(self) -> u64 {
-        let (kind, value) = match self {
-            Self::Id(id) => (1, u64::from(id)),
-            Self::Count(count) => (2, u64::from(count)),
-            Self::Length(len) => (3, u64::from(len)),
-            Self::Buffers(count) => (4, u64::from(count)),
-        };
-        kind << 32 | value
-    }
-
-    /// The lie that a word tells of, in words.
-    pub(crate) fn explain(word: u64) -> String {
-        let value = word & u64::from(u32::MAX);
-        match word >> 32 & 0xff {
-            1 => format!("the device used buffer {value}, which it does not have"),
-            2 => format!("the device used {value} buffers, more than it has"),
-            3 => format!("the device wrote {value} bytes into a buffer that holds fewer"),
-            _ => format!("the device put a frame into {value} buffers"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod test {
     use super::*;

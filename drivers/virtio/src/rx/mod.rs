@@ -14,7 +14,7 @@ pub(crate) use queue::Rx;
 
 use hugemem::{Burst, Frame, Slots};
 
-use crate::ring::Lie;
+use crate::shared::Lie;
 
 /// A ring on the receiving side: empty frames out, full ones in.
 pub(crate) trait RxEngine: Send {

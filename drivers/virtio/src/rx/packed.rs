@@ -4,9 +4,10 @@ use hugemem::{Burst, Frame};
 use hw::ring::Cursor;
 
 use crate::desc::DescFlags;
+use crate::ring::RingMemory;
 use crate::ring::packed::{Batch, Packed};
-use crate::ring::{Lie, RingMemory};
 use crate::rx::{Fit, Held, RxEngine, Skipped, arm_again, full};
+use crate::shared::Lie;
 
 /// A packed ring that receives; `ORDERED` if the device promised to use buffers in order.
 pub(crate) struct PackedRx<const ORDERED: bool> {

@@ -1,15 +1,14 @@
 //! A receive queue as the engine sees it.
 
-use std::sync::Arc;
-
 use hugemem::{BURST, Burst, Frame, HEADROOM, TxFlags};
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Signal};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
 
 use crate::desc::{HEADER_MAX, HeaderFlags, received};
 use crate::doorbell::Notifier;
-use crate::ring::{Lie, SLOTS_MAX};
+use crate::ring::SLOTS_MAX;
 use crate::rx::{Fit, RxEngine};
-use crate::shared::{Ledger, Shared};
+use crate::shared::Follower;
+use crate::shared::Lie;
 use crate::tx::lane::FCS;
 
 /// A receive queue over ring `E`; `MERGE` if a frame may fill several buffers, `CSUM` if the
@@ -17,13 +16,7 @@ use crate::tx::lane::FCS;
 pub(crate) struct Rx<E: RxEngine, const MERGE: bool, const CSUM: bool> {
     engine: E,
     fit: Fit,
-    shared: Arc<Shared>,
-    /// The ring's number in the device.
-    ring: usize,
-    /// The signal under which it works.
-    signal: Signal,
-    /// The round for which the ring is clear.
-    cleared: u32,
+    follower: Follower,
     notifier: Notifier,
     /// Buffers of the frame under way that are still to come.
     rest: u16,
@@ -34,22 +27,12 @@ pub(crate) struct Rx<E: RxEngine, const MERGE: bool, const CSUM: bool> {
 }
 
 impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
-    /// A queue on ring number `ring`.
-    pub(crate) fn new(
-        engine: E,
-        fit: Fit,
-        shared: Arc<Shared>,
-        ring: usize,
-        notifier: Notifier,
-    ) -> Self {
-        let signal = shared.signal();
+    /// A queue on a clear ring.
+    pub(crate) fn new(engine: E, fit: Fit, follower: Follower, notifier: Notifier) -> Self {
         Self {
             engine,
             fit,
-            shared,
-            ring,
-            signal,
-            cleared: signal.round(),
+            follower,
             notifier,
             rest: 0,
             frames: 0,
@@ -62,38 +45,30 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
     /// True if the queue may work.
     #[inline]
     fn is_running(&mut self) -> bool {
-        let signal = self.shared.signal();
-        if signal == self.signal && signal.state() == QueueState::Running {
-            return true;
+        match self.follower.turn() {
+            Turn::Work => true,
+            other => self.take(other),
         }
-        self.follow()
     }
 
-    /// Does what a new signal asks. A ring that starts over has its frames armed at once: the
-    /// device is let in only later.
+    /// A ring that starts over has its frames armed at once: the device is let in only later,
+    /// and told of them then.
     #[cold]
-    fn follow(&mut self) -> bool {
-        let signal = self.shared.signal_after_all();
-        match signal.state() {
-            QueueState::Running if self.cleared == signal.round() => {
-                self.signal = signal;
+    fn take(&mut self, turn: Turn) -> bool {
+        match turn {
+            Turn::Work => true,
+            Turn::Resume => {
                 let engine = &self.engine;
                 self.notifier.notify(|| engine.wants_notification());
                 true
             }
-            QueueState::Running | QueueState::Paused => {
-                if self.cleared != signal.round() {
-                    self.rest = 0;
-                    self.engine.restart();
-                    self.cleared = signal.round();
-                    self.shared.clear_for(self.ring, signal.round());
-                }
+            Turn::Clear => {
+                self.rest = 0;
+                self.engine.restart();
+                self.follower.cleared();
                 false
             }
-            QueueState::Failed => {
-                self.signal = signal;
-                false
-            }
+            Turn::Rest => false,
         }
     }
 
@@ -177,10 +152,10 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
     /// Tells the control thread what was counted.
     #[inline]
     fn note(&self) {
-        let ledger = self.shared.ledger(self.ring);
-        Ledger::note(&ledger.frames, self.frames);
-        Ledger::note(&ledger.bytes, self.bytes);
-        Ledger::note(&ledger.errors, self.errors);
+        let ledger = self.follower.counts();
+        ledger.frames.set(self.frames);
+        ledger.bytes.set(self.bytes);
+        ledger.errors.set(self.errors);
     }
 }
 
@@ -208,7 +183,7 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, 
                 moved
             }
             Err(lie) => {
-                self.shared.fail(self.ring, lie);
+                self.follower.fail(lie);
                 self.note();
                 out.frames.len() - before
             }
@@ -233,9 +208,9 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, 
             self.engine.publish();
             let engine = &self.engine;
             self.notifier.notify(|| engine.wants_notification());
-            let ledger = self.shared.ledger(self.ring);
-            Ledger::note(&ledger.posted, self.armed);
-            Ledger::note(&ledger.kicks, self.notifier.kicks());
+            let ledger = self.follower.counts();
+            ledger.posted.set(self.armed);
+            ledger.kicks.set(self.notifier.kicks());
         }
         count
     }
@@ -245,12 +220,12 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, 
     }
 
     fn state(&self) -> QueueState {
-        self.shared.signal().state()
+        self.follower.state()
     }
 }
 
 impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Drop for Rx<E, MERGE, CSUM> {
     fn drop(&mut self) {
-        self.shared.adopt(self.ring, self.engine.drain());
+        self.follower.leave(self.engine.drain(), std::iter::empty());
     }
 }

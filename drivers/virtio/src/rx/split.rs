@@ -3,9 +3,10 @@
 use hugemem::{Burst, Frame};
 
 use crate::desc::DescFlags;
+use crate::ring::RingMemory;
 use crate::ring::split::{Split, set_single};
-use crate::ring::{Lie, RingMemory};
 use crate::rx::{Fit, Held, RxEngine, Skipped, arm_again, full};
+use crate::shared::Lie;
 
 /// A split ring that receives; `ORDERED` if the device promised to use buffers in order.
 pub(crate) struct SplitRx<const ORDERED: bool> {

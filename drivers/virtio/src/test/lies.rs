@@ -1,9 +1,8 @@
 //! Devices that lie: the queue fails, says why, and loses no frame.
 
 use hugemem::{Burst, Resident};
-use port::{QueueState, RxBurst, RxFlags};
+use port::{QueueId, QueueState, RxBurst, RxFlags};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::device::End;
 use super::{Rig, content, kinds};
@@ -32,7 +31,7 @@ fn sending(features: Features, words: &str, lie: impl Fn(&mut End)) {
     let counts = tx.counts();
     assert_eq!(counts.posted, 5);
     assert_eq!(counts.in_flight(), 0, "what became of them cannot be known");
-    let bytes = rig.shared.ledger(1).bytes.load(Ordering::Relaxed);
+    let bytes = rig.shared.counts(QueueId::Tx(0)).bytes.get();
     assert_eq!(bytes, counts.completed * 64, "bytes of frames that left");
     drop((burst, out, tx));
     rig.shared.halt();
@@ -93,8 +92,8 @@ fn an_index_that_jumps_over_resident_frames_fails_the_queue() {
     end.set_used_index(7);
     tx.poll();
     assert_eq!(tx.state(), QueueState::Failed);
-    assert!(rig.shared.failure().unwrap().starts_with("ring 1: "));
-    let bytes = rig.shared.ledger(1).bytes.load(Ordering::Relaxed);
+    assert!(rig.shared.failure().unwrap().starts_with("send queue 0: "));
+    let bytes = rig.shared.counts(QueueId::Tx(0)).bytes.get();
     assert_eq!(bytes, tx.counts().completed * 64);
 }
 
@@ -118,7 +117,7 @@ fn receiving(features: Features, words: &str, lie: impl Fn(&mut End)) {
     let good = metas
         .iter()
         .filter(|meta| !meta.flags.contains(RxFlags::ERROR));
-    let counted = rig.shared.ledger(0).frames.load(Ordering::Relaxed);
+    let counted = rig.shared.counts(QueueId::Rx(0)).frames.get();
     assert_eq!(counted, good.count() as u64, "{features:?}: {words}");
     drop((rx, out));
     rig.shared.halt();

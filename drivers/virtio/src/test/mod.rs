@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hugemem::{DmaSpace, Frame, Memory, MemoryRequest, PageSize, Pages, Pool, SimSpace};
-use port::{RxQueue, TxQueue};
+use port::{QueueId, RxQueue, TxQueue};
 
 use crate::build::{self, Site};
 use crate::doorbell::{Doorbell, Notifier};
 use crate::features::Features;
 use crate::plan::{Parts, Shape};
 use crate::ring::{Format, Geometry};
-use crate::shared::Shared;
+use crate::shared::{Follower, Shared};
 use device::End;
 
 /// A doorbell that counts.
@@ -74,28 +74,27 @@ impl Rig {
         parts.clear();
         Self {
             parts,
-            shared: Arc::new(Shared::new(2)),
+            shared: Shared::new(1, 1),
             space,
             pool: Pool::new(&memory, frames, capacity).expect("the memory was sized for it"),
             bell: Arc::default(),
         }
     }
 
-    fn site(&self, ring: usize) -> Site {
+    fn site(&self, queue: QueueId) -> Site {
         let notifier = Notifier::new(Arc::clone(&self.bell) as Arc<dyn Doorbell>);
         Site {
-            shared: Arc::clone(&self.shared),
-            ring,
+            follower: Follower::new(&self.shared, queue),
             notifier,
         }
     }
 
     pub(super) fn tx(&self) -> Box<dyn TxQueue> {
-        build::send(&self.parts, 0, self.site(1))
+        build::send(&self.parts, 0, self.site(QueueId::Tx(0)))
     }
 
     pub(super) fn rx(&self) -> Box<dyn RxQueue> {
-        build::receive(&self.parts, 0, self.site(0))
+        build::receive(&self.parts, 0, self.site(QueueId::Rx(0)))
     }
 
     /// The device's end of ring `ring`: 0 receives, 1 sends.

@@ -1,7 +1,7 @@
 //! Receiving: order, content, headers, several buffers.
 
 use hugemem::{BURST, Burst};
-use port::{QueueState, RxBurst, RxFlags, RxQueue, Signal};
+use port::{QueueId, QueueState, RxBurst, RxFlags, RxQueue, Signal};
 use proptest::prelude::*;
 
 use super::device::{Chain, End};
@@ -128,8 +128,8 @@ fn a_frame_in_several_buffers_is_one_frame() {
             assert!(first.iter().all(|(_, flags)| flags.contains(RxFlags::MORE)));
             assert!(!last.1.contains(RxFlags::MORE));
         }
-        let ledger = bench.rig.shared.ledger(0);
-        let frames = ledger.frames.load(std::sync::atomic::Ordering::Relaxed);
+        let ledger = bench.rig.shared.counts(QueueId::Rx(0));
+        let frames = ledger.frames.get();
         assert_eq!(frames, 30, "frames are counted, not buffers");
     }
 }
@@ -219,7 +219,7 @@ fn frames_are_armed_anew_when_the_device_comes_back() {
         assert!(bench.arrive([0; 12], &content(1, 60), false));
         bench.rig.shared.set(Signal::pause(2));
         assert!(bench.receive().is_empty());
-        assert!(bench.rig.shared.all_clear([0], 2));
+        assert!(bench.rig.shared.is_clear(QueueId::Rx(0), 2));
         assert_eq!(bench.rx.state(), QueueState::Paused);
         bench.empties.clear();
         let mut empties = Burst::new();

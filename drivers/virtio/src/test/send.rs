@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hugemem::{BURST, Burst, Resident, TxFlags};
-use port::{QueueState, Signal, TxQueue};
+use port::{QueueId, QueueState, Signal, TxQueue};
 use proptest::prelude::*;
 
 use super::device::{Chain, End};
@@ -384,13 +384,13 @@ fn what_was_in_flight_when_the_device_was_lost_is_abandoned_and_handed_back() {
         bench.rig.shared.set(Signal::pause(2));
         assert_eq!(bench.tx.state(), QueueState::Paused);
         assert!(
-            !bench.rig.shared.all_clear([1], 2),
+            !bench.rig.shared.is_clear(QueueId::Tx(0), 2),
             "not before the queue has seen it"
         );
         let mut frames = Burst::new();
         frames.push(bench.rig.frame(1, 60)).unwrap();
         assert_eq!(bench.tx.burst(&mut frames), 0);
-        assert!(bench.rig.shared.all_clear([1], 2));
+        assert!(bench.rig.shared.is_clear(QueueId::Tx(0), 2));
         assert_eq!(bench.tx.burst_resident(0, 5), 0);
         let counts = bench.tx.counts();
         assert_eq!((counts.posted, counts.in_flight()), (9, 0));
@@ -398,12 +398,7 @@ fn what_was_in_flight_when_the_device_was_lost_is_abandoned_and_handed_back() {
         while bench.tx.reap(&mut bench.done) > 0 {}
         assert_eq!(bench.done.len(), 5, "the engine's frames come back");
         bench.done.clear();
-        let bytes = bench
-            .rig
-            .shared
-            .ledger(1)
-            .bytes
-            .load(std::sync::atomic::Ordering::Relaxed);
+        let bytes = bench.rig.shared.counts(QueueId::Tx(0)).bytes.get();
         assert!(bytes < 64 * 9);
 
         // Another device end, on the same ring: it begins anew.
@@ -441,7 +436,7 @@ fn frames_of_a_dropped_queue_stay_out_until_the_device_is_halted() {
         drop(tx);
         assert_eq!(rig.pool.free(), 3, "the device may still read them");
         assert!(
-            rig.shared.all_clear([1], 7),
+            rig.shared.is_clear(QueueId::Tx(0), 7),
             "nobody waits for a queue that is gone"
         );
         rig.shared.halt();

@@ -14,7 +14,7 @@ pub(crate) use queue::Tx;
 
 use hugemem::{Frame, Resident, ResidentSlot};
 
-use crate::ring::Lie;
+use crate::shared::Lie;
 use lane::Lane;
 
 /// Most buffers of one packet.

@@ -11,8 +11,9 @@ use hugemem::{Frame, Resident, ResidentSlot};
 use hw::ring::Cursor;
 
 use crate::desc::{DescFlags, available, packed_word};
+use crate::ring::RingMemory;
 use crate::ring::packed::{Batch, Packed};
-use crate::ring::{Lie, RingMemory};
+use crate::shared::Lie;
 use crate::tx::lane::Lane;
 use crate::tx::tables::Tables;
 use crate::tx::{SEGMENTS, TxEngine};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use hugemem::{BURST, Burst, Frame, HEADROOM, Resident, ResidentSlot, TxFlags};
-use port::{QueueState, Signal, TxCounts, TxQueue};
+use port::{QueueState, Turn, TxCounts, TxQueue};
 
 use crate::checksum;
 use crate::desc::checksum_header;
 use crate::doorbell::Notifier;
-use crate::ring::Lie;
-use crate::shared::{Ledger, Shared};
+use crate::shared::Follower;
+use crate::shared::Lie;
 use crate::tx::lane::FCS;
 use crate::tx::{SEGMENTS, TxEngine};
 
@@ -17,13 +17,7 @@ use crate::tx::{SEGMENTS, TxEngine};
 pub(crate) struct Tx<E: TxEngine, const CSUM: bool> {
     engine: E,
     header: usize,
-    shared: Arc<Shared>,
-    /// The ring's number in the device.
-    ring: usize,
-    /// The signal under which it works.
-    signal: Signal,
-    /// The round for which the ring is clear.
-    cleared: u32,
+    follower: Follower,
     notifier: Notifier,
     set: Option<Loaded>,
     /// The set to take up once the device has no frame of the last one.
@@ -86,22 +80,12 @@ impl Loaded {
 }
 
 impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
-    /// A queue on ring number `ring`.
-    pub(crate) fn new(
-        engine: E,
-        header: usize,
-        shared: Arc<Shared>,
-        ring: usize,
-        notifier: Notifier,
-    ) -> Self {
-        let signal = shared.signal();
+    /// A queue on a clear ring.
+    pub(crate) fn new(engine: E, header: usize, follower: Follower, notifier: Notifier) -> Self {
         Self {
             engine,
             header,
-            shared,
-            ring,
-            signal,
-            cleared: signal.round(),
+            follower,
             notifier,
             set: None,
             pending: None,
@@ -113,34 +97,22 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
     /// True if the queue may work.
     #[inline]
     fn is_running(&mut self) -> bool {
-        let signal = self.shared.signal();
-        if signal == self.signal && signal.state() == QueueState::Running {
-            return true;
+        match self.follower.turn() {
+            Turn::Work => true,
+            other => self.take(other),
         }
-        self.follow()
     }
 
-    /// Does what a new signal asks.
     #[cold]
-    fn follow(&mut self) -> bool {
-        let signal = self.shared.signal_after_all();
-        match signal.state() {
-            QueueState::Running if self.cleared == signal.round() => {
-                self.signal = signal;
-                true
-            }
-            QueueState::Running | QueueState::Paused => {
-                if self.cleared != signal.round() {
-                    self.give_up();
-                    self.cleared = signal.round();
-                    self.shared.clear_for(self.ring, signal.round());
-                }
+    fn take(&mut self, turn: Turn) -> bool {
+        match turn {
+            Turn::Work | Turn::Resume => true,
+            Turn::Clear => {
+                self.give_up();
+                self.follower.cleared();
                 false
             }
-            QueueState::Failed => {
-                self.signal = signal;
-                false
-            }
+            Turn::Rest => false,
         }
     }
 
@@ -167,7 +139,7 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
             Ok(0) => 0,
             Ok(frames) => {
                 self.counts.completed += frames as u64;
-                Ledger::note(&self.shared.ledger(self.ring).frames, self.counts.completed);
+                self.follower.counts().frames.set(self.counts.completed);
                 frames
             }
             Err(lie) => {
@@ -179,7 +151,7 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
 
     #[cold]
     fn fail(&mut self, lie: Lie) {
-        self.shared.fail(self.ring, lie);
+        self.follower.fail(lie);
         // The frames stay until the device is stopped, which may still read them.
         self.take_off_flying();
         self.counts.abandoned += self.counts.in_flight();
@@ -189,12 +161,12 @@ impl<E: TxEngine, const CSUM: bool> Tx<E, CSUM> {
     /// Tells the control thread what was counted.
     #[inline]
     fn note(&self) {
-        let ledger = self.shared.ledger(self.ring);
-        Ledger::note(&ledger.frames, self.counts.completed);
-        Ledger::note(&ledger.posted, self.counts.posted);
-        Ledger::note(&ledger.errors, self.counts.abandoned);
-        Ledger::note(&ledger.bytes, self.bytes);
-        Ledger::note(&ledger.kicks, self.notifier.kicks());
+        let ledger = self.follower.counts();
+        ledger.frames.set(self.counts.completed);
+        ledger.posted.set(self.counts.posted);
+        ledger.errors.set(self.counts.abandoned);
+        ledger.bytes.set(self.bytes);
+        ledger.kicks.set(self.notifier.kicks());
     }
 
     /// Hands `frames` frames of `bytes` bytes over, and tells the device if it wants to be told.
@@ -330,7 +302,7 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
 
     fn reap(&mut self, out: &mut Burst) -> usize {
         let running = self.is_running();
-        if self.signal == Signal::FAILED {
+        if self.follower.has_failed() {
             return 0;
         }
         loop {
@@ -424,15 +396,14 @@ impl<E: TxEngine, const CSUM: bool> TxQueue for Tx<E, CSUM> {
     }
 
     fn state(&self) -> QueueState {
-        self.shared.signal().state()
+        self.follower.state()
     }
 }
 
 impl<E: TxEngine, const CSUM: bool> Drop for Tx<E, CSUM> {
     fn drop(&mut self) {
         let sets = [self.set.take(), self.pending.take()];
-        self.shared
-            .keep(sets.into_iter().flatten().map(|loaded| loaded.set));
-        self.shared.adopt(self.ring, self.engine.lane_mut().drain());
+        let sets = sets.into_iter().flatten().map(|loaded| loaded.set);
+        self.follower.leave(self.engine.lane_mut().drain(), sets);
     }
 }

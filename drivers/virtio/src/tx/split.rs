@@ -17,8 +17,9 @@
 use hugemem::{Frame, Resident, ResidentSlot};
 
 use crate::desc::{DescFlags, split_word};
+use crate::ring::RingMemory;
 use crate::ring::split::{Split, set, set_single, set16};
-use crate::ring::{Lie, RingMemory};
+use crate::shared::Lie;
 use crate::tx::lane::Lane;
 use crate::tx::tables::Tables;
 use crate::tx::{SEGMENTS, TxEngine};

@@ -11,7 +11,9 @@ use hw::Bar;
 
 use crate::desc::Words;
 use crate::plan::{Parts, Shape};
-use crate::shared::{Follower, Name, Shared};
+use port::QueueId;
+
+use crate::shared::{Follower, Shared};
 
 /// A window that remembers what was written where.
 #[derive(Clone, Default)]
@@ -80,15 +82,15 @@ impl Rig {
         parts.clear();
         Self {
             parts,
-            shared: Arc::new(Shared::new(1, 1)),
+            shared: Shared::new(1, 1),
             space,
             pool: Pool::new(&memory, frames, capacity).expect("the memory was sized for it"),
             bar: Writes::default(),
         }
     }
 
-    fn follower(&self, name: Name) -> Follower {
-        Follower::new(Arc::clone(&self.shared), name)
+    fn follower(&self, queue: QueueId) -> Follower {
+        Follower::new(&self.shared, queue)
     }
 
     /// The bytes that the device finds at an address.

@@ -1,12 +1,11 @@
 //! Receiving.
 
 use hugemem::{Burst, Dma};
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Signal};
+use port::{QueueId, QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Signal};
 
 use super::{Rig, Writes, generation, load, store};
 use crate::desc::Words;
 use crate::rx::{Duties, Rx};
-use crate::shared::Name;
 
 /// The device's end of a receive queue.
 struct Far {
@@ -133,7 +132,7 @@ fn queue(rig: &Rig, chain: usize) -> Rx<Writes> {
         0,
         memory,
         duties,
-        rig.follower(Name::Rx(0)),
+        rig.follower(QueueId::Rx(0)),
     )
 }
 

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hugemem::{Burst, Dma, Resident, TxFlags};
-use port::{QueueState, Signal, TxQueue};
+use port::{QueueId, QueueState, Signal, TxQueue};
 
 use super::{Rig, Writes, generation, load, store};
 use crate::desc::Words;
-use crate::shared::Name;
 use crate::tx::Tx;
 
 /// The device's end of a send queue.
@@ -98,7 +97,7 @@ fn queue(rig: &Rig) -> Tx<Writes> {
         0,
         memory,
         allowed,
-        rig.follower(Name::Tx(0)),
+        rig.follower(QueueId::Tx(0)),
     )
 }
 
