@@ -130,6 +130,31 @@ impl Burst {
         moved
     }
 
+    /// [`Burst::move_out`] for one frame: copied in place, without a call. False if there is none.
+    #[inline]
+    pub(crate) fn move_first(&mut self, place: &mut MaybeUninit<Frame>) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let from = &raw const self.frames[self.first];
+        // SAFETY: (1) `first..end` is not empty, so `from` holds a frame; (2) `place` is borrowed
+        // from elsewhere; (3) the next line takes the frame out of `first..end`, so that it is
+        // not doubled.
+        unsafe { std::ptr::copy_nonoverlapping(from, place, 1) };
+        self.first += 1;
+        self.rewind();
+        true
+    }
+
+    /// One empty place at the end, as of [`Burst::places`].
+    #[inline]
+    pub(crate) fn place(&mut self) -> Option<&mut MaybeUninit<Frame>> {
+        if self.end == BURST {
+            self.close_up();
+        }
+        self.frames.get_mut(self.end)
+    }
+
     /// Up to `count` empty places at the end, for frames that are moved there as a block; then
     /// [`Burst::filled`] counts them in.
     #[inline]
@@ -199,6 +224,7 @@ impl Burst {
     }
 
     /// Moves all frames to the front, so that all the room is at the end.
+    #[cold]
     fn close_up(&mut self) {
         let len = self.len();
         self.frames.rotate_left(self.first);

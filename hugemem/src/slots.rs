@@ -53,7 +53,7 @@ impl Slots {
         let full = &mut self.full[number];
         assert!(!*full, "a place holds one frame");
         let place = &mut self.places[number];
-        if burst.move_out(std::slice::from_mut(place), 1) == 0 {
+        if !burst.move_first(place) {
             return None;
         }
         *full = true;
@@ -68,7 +68,7 @@ impl Slots {
         let Some(full) = self.full.get_mut(number).filter(|full| **full) else {
             return false;
         };
-        let [place] = burst.places(1) else {
+        let Some(place) = burst.place() else {
             return false;
         };
         // SAFETY: (1) the place is marked, so it holds a frame; (2) `place` is an empty one in

@@ -123,7 +123,7 @@ impl Held {
 
     /// Keeps the first frame of `empties`, if there is one, under the number that has been free
     /// the longest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&mut self, empties: &mut Burst) -> Option<(u16, &Frame)> {
         let id = self.ids[self.first & (self.ids.len() - 1)];
         let frame = self.frames.put(usize::from(id), empties)?;
@@ -133,7 +133,7 @@ impl Held {
     }
 
     /// Moves the frame under `id`, if there is one, to the end of `out`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, id: u16, out: &mut Burst) -> Result<(), Lie> {
         if !self.frames.take(usize::from(id), out) {
             return Err(Lie::Id(id));

@@ -39,6 +39,7 @@ impl<const ORDERED: bool> PackedRx<ORDERED> {
 
     /// The next buffer of an ordered device, which may have used several with one notice. Numbers
     /// are given and come back in ring order, so the next one is the slot's own.
+    #[inline(always)]
     fn next_ordered(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie> {
         #[expect(clippy::cast_possible_truncation, reason = "at most 32768 slots")]
         let expected = self.used.index() as u16;
@@ -51,7 +52,9 @@ impl<const ORDERED: bool> PackedRx<ORDERED> {
             if id >= slots {
                 return Err(Lie::Id(used.id));
             }
-            let ahead = (id + slots - self.used.index()) % slots;
+            // No remainder by division: a packed ring's size need not be a power of two.
+            let at = self.used.index();
+            let ahead = if id >= at { id - at } else { id + slots - at };
             if ahead >= self.held.len() {
                 return Err(Lie::Id(used.id));
             }
@@ -75,7 +78,7 @@ impl<const ORDERED: bool> RxEngine for PackedRx<ORDERED> {
         self.held.room()
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, empties: &mut Burst) {
         let Some((id, frame)) = self.held.keep(empties) else {
             return;
@@ -100,7 +103,7 @@ impl<const ORDERED: bool> RxEngine for PackedRx<ORDERED> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie> {
         if self.held.len() == 0 {
             return Ok(None);

@@ -76,7 +76,7 @@ impl<const ORDERED: bool> RxEngine for SplitRx<ORDERED> {
         self.held.room()
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, empties: &mut Burst) {
         let Some((id, frame)) = self.held.keep(empties) else {
             return;
@@ -110,7 +110,7 @@ impl<const ORDERED: bool> RxEngine for SplitRx<ORDERED> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut Burst) -> Result<Option<u32>, Lie> {
         if self.seen == self.known {
             return Ok(None);
