@@ -16,6 +16,7 @@ pub mod load;
 pub mod pcap;
 pub mod profile;
 pub mod run;
+pub mod search;
 pub mod show;
 mod similar;
 pub mod stream;
