@@ -1,6 +1,7 @@
 //! The IOMMU of simulated devices: refuses what was not mapped.
 #![expect(unsafe_code, reason = "is the device's end of DMA")]
 
+use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +83,45 @@ impl SimSpace {
         };
         translator.refresh();
         translator
+    }
+
+    /// Maps memory that another process owns: `len` bytes at `offset` of `file`, under bus address
+    /// `iova`. It is a shared map of its own, so nothing of this process lies under it. A page that
+    /// the owner cuts off the file ends this process when a device touches it (`SIGBUS`): `file`
+    /// is to be a peer's that does not do that, such as an emulator's memory of its guest.
+    ///
+    /// # Errors
+    /// What the kernel says of the map: not a file, not writable, not that long.
+    pub fn map_foreign(&self, iova: u64, len: u64, file: &File, offset: u64) -> io::Result<()> {
+        let bytes = usize::try_from(len).map_err(io::Error::other)?;
+        let end = offset.checked_add(len).ok_or(io::ErrorKind::InvalidInput)?;
+        if bytes == 0 || iova.checked_add(len).is_none() || end > file.metadata()?.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let map = MmapOptions::new().offset(offset).len(bytes).map_raw(file)?;
+        let entry = Entry {
+            first: iova,
+            len,
+            map: Arc::new(map),
+        };
+        self.change(|entries| entries.push(entry));
+        Ok(())
+    }
+
+    /// Unmaps everything that lies in the `len` bytes from `first` on; what only reaches into
+    /// them stays. Says how many maps that were.
+    pub fn unmap_within(&self, first: u64, len: u64) -> usize {
+        let end = u128::from(first) + u128::from(len);
+        let inside = |entry: &Entry| {
+            entry.first >= first && u128::from(entry.first) + u128::from(entry.len) <= end
+        };
+        let mut gone = 0;
+        self.change(|entries| {
+            let before = entries.len();
+            entries.retain(|entry| !inside(entry));
+            gone = before - entries.len();
+        });
+        gone
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) {
@@ -274,5 +314,38 @@ impl<T: DmaWord> Deref for SimWords<T> {
         // SAFETY: `words` checked the range and the boundary; the mapping is kept; any content
         // is valid for a `DmaWord` and may change under a shared reference.
         unsafe { &*self.words }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn foreign_memory_is_written_through_and_unmapped_by_ranges() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(0x6000).unwrap();
+        let space = SimSpace::new();
+        space.map_foreign(0x1_0000, 0x2000, &file, 0).unwrap();
+        space.map_foreign(0x2_0000, 0x4000, &file, 0x2000).unwrap();
+        let beyond = space.map_foreign(0x9_0000, 0x4000, &file, 0x4000);
+        assert!(beyond.is_err(), "the file ends before");
+
+        let mut memory = space.translator();
+        let at = |iova| Iova::from_device(iova);
+        memory.write(at(0x2_3ffe), &[7, 8]).unwrap();
+        let mut found = [0; 2];
+        file.read_exact_at(&mut found, 0x5ffe).unwrap();
+        assert_eq!(found, [7, 8]);
+        file.write_all_at(&[5], 0x1fff).unwrap();
+        assert_eq!(memory.peek(at(0x1_1fff), 1).unwrap(), [5]);
+
+        assert_eq!(space.unmap_within(0x1_1000, u64::MAX), 1, "the second only");
+        assert!(!memory.covers(at(0x2_0000), 1));
+        assert!(memory.covers(at(0x1_0000), 0x2000));
+        assert_eq!(space.unmap_within(0, u64::MAX), 1);
+        assert!(!memory.covers(at(0x1_0000), 1));
     }
 }

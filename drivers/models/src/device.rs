@@ -7,6 +7,7 @@ use hugemem::{SimSpace, Translator};
 use crate::counters::DeviceCounters;
 use crate::faults::DeviceFaults;
 use crate::frames::{Batch, Carrier, WireFrame};
+use crate::interrupt::InterruptSink;
 use crate::objections::Objections;
 
 /// What the wire says to a device about its link.
@@ -48,6 +49,9 @@ pub trait Device: Send {
     fn doorbells(&self) -> Arc<dyn Doorbells>;
     /// Resets the function.
     fn reset(&mut self);
+    /// From now on `sink` gets its interrupts, which nobody got before. A device that only counts
+    /// them leaves this out.
+    fn connect_interrupts(&mut self, _sink: Arc<dyn InterruptSink>) {}
 
     /// The link went up or down.
     fn set_link(&mut self, link: LinkReport);

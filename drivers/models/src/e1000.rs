@@ -14,11 +14,12 @@
 //! Not modelled, and objected to when asked for: segmentation, header and packet split,
 //! loopback, two VLAN tags (`CTRL_EXT.EXT_VLAN`), filtering by source address, pools
 //! of the physical function (VMDq). Not modelled and kept silent about: flow control, interrupt
-//! delays, write-back thresholds, MSI-X tables, time stamps, power management; frames with a bad
+//! delays, write-back thresholds, masks in the MSI-X table, time stamps, power management; frames with a bad
 //! FCS are dropped even with `RCTL.SBP`; the 16-bit checksum of the legacy descriptor is zero.
 
 mod bits;
 mod eeprom;
+mod interrupt;
 mod mailboxes;
 mod options;
 mod packet;
@@ -39,15 +40,16 @@ use std::sync::Arc;
 
 use hugemem::{SimSpace, Translator};
 
-use crate::counters::{DeviceCounters, DeviceCounts};
+use crate::counters::DeviceCounters;
 use crate::device::{Device, Doorbells, LinkReport};
 use crate::faults::{DeviceFaults, Fault};
 use crate::frames::{Batch, Carrier, Segment, WireFrame};
+use crate::interrupt::{InterruptSink, Outlet};
 use crate::objections::Objections;
 
 use bits::{cause, ctrl, reg, status};
 use eeprom::Eeprom;
-use pci::PciSpace;
+use pci::{PciSpace, VECTORS};
 use phy::Phy;
 use queue::{Queue, Side, Tails};
 use reset::Reset;
@@ -88,6 +90,7 @@ pub struct E1000 {
     counters: Arc<DeviceCounters>,
     faults: Arc<DeviceFaults>,
     objections: Objections,
+    outlet: Outlet,
     /// The queue whose turn it is to send first.
     turn: u32,
     /// Buffers of the frame at hand, and its bytes; kept, so that nothing is allocated.
@@ -129,6 +132,7 @@ impl E1000 {
             counters,
             faults: Arc::default(),
             objections: Objections::default(),
+            outlet: Outlet::default(),
             turn: 0,
             segments: Vec::with_capacity(64),
             scratch: vec![0; rx::SCRATCH],
@@ -221,46 +225,6 @@ impl E1000 {
         }
     }
 
-    /// Adds causes of interrupts; counts an interrupt if one of them is asked for and new.
-    fn raise(&mut self, causes: u32) {
-        let (old, mask) = (self.registers.get(reg::ICR), self.registers.get(reg::IMS));
-        let mut new = old | causes;
-        if mask & causes & !old != 0 {
-            new |= cause::ASSERTED;
-            self.count_interrupt();
-        }
-        self.registers.set(reg::ICR, new);
-    }
-
-    /// Adds the extended cause that a queue's interrupts are led to (82576 §7.3.1).
-    fn raise_queue(&mut self, side: Side, queue: u32) {
-        if !self.kind.is_advanced() {
-            return;
-        }
-        let entry = match self.kind {
-            Kind::IgbVf => queue * 2,
-            _ if queue < 8 => queue * 4,
-            _ => (queue - 8) * 4 + 2,
-        } + if side == Side::Tx { 1 } else { 0 };
-        let vector = self.registers.get(reg::IVAR0 + entry / 4 * 4) >> (entry % 4 * 8) & 0xff;
-        if vector & 0x80 == 0 {
-            return;
-        }
-        let bit = 1 << (vector & 0x1f);
-        let old = self.registers.get(reg::EICR);
-        self.registers.set(reg::EICR, old | bit);
-        if self.registers.has(reg::EIMS, bit) && old & bit == 0 {
-            self.count_interrupt();
-        }
-    }
-
-    fn count_interrupt(&self) {
-        self.counters.add(&DeviceCounts {
-            interrupts: 1,
-            ..DeviceCounts::default()
-        });
-    }
-
     /// A queue did what it must not: it stands still from now on.
     #[cold]
     fn break_queue(&mut self, side: Side, queue: u32, sentence: &str) {
@@ -303,6 +267,7 @@ impl Device for E1000 {
     fn config_write(&mut self, offset: u16, width: u8, value: u32) {
         let result = self.pci.write(offset, width, value);
         self.judge(result);
+        self.update_line();
     }
 
     fn bar_len(&self, index: u8) -> Option<u64> {
@@ -310,6 +275,9 @@ impl Device for E1000 {
     }
 
     fn bar_read(&mut self, index: u8, offset: u32, width: u8) -> u32 {
+        if index == VECTORS {
+            return self.pci.read_vectors(offset);
+        }
         match self.register_at(index, offset, width, "read of") {
             Some(register) => self.read_register(register),
             None if Some(index) == self.pci.io_bar() && offset == 0 => self.io_address,
@@ -318,6 +286,10 @@ impl Device for E1000 {
     }
 
     fn bar_write(&mut self, index: u8, offset: u32, width: u8, value: u32) {
+        if index == VECTORS {
+            self.pci.write_vectors(offset, value);
+            return;
+        }
         match self.register_at(index, offset, width, "write to") {
             Some(register) => self.write_register(register, value),
             None if Some(index) == self.pci.io_bar() && offset == 0 => self.io_address = value,
@@ -331,6 +303,10 @@ impl Device for E1000 {
 
     fn reset(&mut self) {
         self.reset_function();
+    }
+
+    fn connect_interrupts(&mut self, sink: Arc<dyn InterruptSink>) {
+        self.outlet.connect(sink);
     }
 
     fn set_link(&mut self, link: LinkReport) {

@@ -19,7 +19,7 @@ pub(crate) struct End {
     /// Control threads that want the lock: the model's thread lets them have it first.
     waiting: AtomicU32,
     doorbells: Arc<dyn Doorbells>,
-    space: Arc<SimSpace>,
+    pub(crate) space: Arc<SimSpace>,
     pub(crate) counters: Arc<DeviceCounters>,
     pub(crate) faults: Arc<DeviceFaults>,
     pub(crate) objections: Objections,
@@ -110,7 +110,17 @@ impl SimFunction {
         self.end.control().rings()
     }
 
-    fn config(&self, offset: u16, width: u8) -> u32 {
+    pub(crate) fn end(&self) -> &Arc<End> {
+        &self.end
+    }
+
+    pub(crate) fn set_config(&self, offset: u16, width: u8, value: u32) {
+        if !self.end.is_gone_for_good() {
+            self.end.control().config_write(offset, width, value);
+        }
+    }
+
+    pub(crate) fn config(&self, offset: u16, width: u8) -> u32 {
         if self.end.is_gone_for_good() {
             return u32::MAX;
         }
@@ -145,9 +155,7 @@ impl Function for SimFunction {
         self.config(offset, 4)
     }
     fn set_config16(&self, offset: u16, value: u16) {
-        if !self.end.is_gone_for_good() {
-            self.end.control().config_write(offset, 2, u32::from(value));
-        }
+        self.set_config(offset, 2, u32::from(value));
     }
 
     fn bar(&self, index: u8) -> Result<SimBar, BarError> {
@@ -182,14 +190,14 @@ pub struct SimBar {
 }
 
 impl SimBar {
-    fn load(&self, offset: u32, width: u8) -> u32 {
+    pub(crate) fn load(&self, offset: u32, width: u8) -> u32 {
         if self.end.is_gone_for_good() || !self.holds(offset, width) {
             return u32::MAX;
         }
         self.end.control().bar_read(self.index, offset, width)
     }
 
-    fn store(&self, offset: u32, width: u8, value: u32) {
+    pub(crate) fn store(&self, offset: u32, width: u8, value: u32) {
         if self.end.is_gone_for_good() || !self.holds(offset, width) {
             return;
         }

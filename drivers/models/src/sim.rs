@@ -26,6 +26,9 @@ pub struct SimOptions {
     /// Busy threads of this process, the model's included. Where fewer cores are allowed, the
     /// model's thread yields when it has nothing to do; otherwise it spins.
     pub busy_threads: usize,
+    /// How long the thread sleeps when it has had nothing to do for some rounds, for pairs that
+    /// others want the cores beside; None: it never sleeps.
+    pub nap: Option<Duration>,
 }
 
 impl Default for SimOptions {
@@ -34,6 +37,7 @@ impl Default for SimOptions {
             thread: "rgen-model".into(),
             core: None,
             busy_threads: 2,
+            nap: None,
         }
     }
 }
@@ -272,6 +276,8 @@ impl Core {
         while !stop.load(Ordering::Acquire) {
             if self.round(|| start.elapsed()) {
                 idle = 0;
+            } else if let Some(nap) = options.nap.filter(|_| idle >= IDLE_ROUNDS) {
+                std::thread::sleep(nap);
             } else if yields && idle >= IDLE_ROUNDS {
                 std::thread::yield_now();
             } else {

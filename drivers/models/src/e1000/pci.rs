@@ -5,6 +5,7 @@ use super::options::Kind;
 const COMMAND: usize = 0x04;
 /// I/O decoding, memory decoding, bus mastering, no INTx: what a driver may turn.
 const COMMAND_BITS: u16 = 0x0407;
+const NO_LINE: u16 = 1 << 10;
 const IO: u16 = 1;
 const MEMORY: u16 = 2;
 const MASTER: u16 = 4;
@@ -12,14 +13,28 @@ const STATUS_CAP_LIST: u16 = 1 << 4;
 const BARS: std::ops::Range<usize> = 0x10..0x28;
 const POWER: usize = 0xdc;
 const EXPRESS: usize = 0xa0;
+const MSIX: usize = 0x70;
+/// In the control word of MSI-X: it is on, and all vectors are masked.
+const MSIX_BITS: u16 = 0xc000;
+const MSIX_ON: u16 = 0x8000;
+/// What is merely kept: power state; device, link, and second device control of PCI Express.
+const KEPT: [usize; 4] = [POWER + 4, EXPRESS + 0x08, EXPRESS + 0x10, EXPRESS + 0x28];
+/// What is cleared by being written, and never set: status of device and link, errors of the bus.
+const CLEARED: [usize; 3] = [0x06, EXPRESS + 0x0a, EXPRESS + 0x12];
 
 /// The registers.
 pub(super) const REGISTERS: u8 = 0;
+/// The window of MSI-X: its table, and where the pending bits are.
+pub(super) const VECTORS: u8 = 3;
+const VECTORS_BYTES: u64 = 0x4000;
+const PENDING: u32 = 0x2000;
 
 /// Configuration space of one function.
 pub(super) struct PciSpace {
     bytes: [u8; 256],
     kind: Kind,
+    /// Words of the MSI-X table: address, address, data, control.
+    table: Vec<u32>,
 }
 
 impl PciSpace {
@@ -27,6 +42,8 @@ impl PciSpace {
         let mut space = Self {
             bytes: [0; 256],
             kind,
+            // Every vector is masked after a reset (PCI 3.0 §6.8.2.9).
+            table: [0, 0, 0, 1].repeat(vectors(kind)),
         };
         space.put16(0x00, 0x8086);
         space.put16(0x02, device_id);
@@ -60,6 +77,16 @@ impl PciSpace {
             self.put16(EXPRESS + 2, 2);
             self.put32(EXPRESS + 4, 1 << 28);
         }
+        if let Ok(vectors) = u16::try_from(vectors(self.kind))
+            && vectors > 0
+        {
+            self.put32(BARS.start + usize::from(VECTORS) * 4, 0xfe04_0000);
+            self.bytes[EXPRESS + 1] = 0x70;
+            self.bytes[MSIX] = 0x11;
+            self.put16(MSIX + 2, vectors - 1);
+            self.put32(MSIX + 4, u32::from(VECTORS));
+            self.put32(MSIX + 8, PENDING | u32::from(VECTORS));
+        }
     }
 
     /// The window with the address and data pair: at 1 on the first device, at 2 on later ones,
@@ -90,14 +117,44 @@ impl PciSpace {
         if at == COMMAND && width == 2 {
             let [a, b, ..] = value.to_le_bytes();
             self.put16(COMMAND, u16::from_le_bytes([a, b]) & COMMAND_BITS);
-        } else if !BARS.contains(&at) && at != 0x3c && at != 0x06 {
+        } else if at == MSIX + 2 && width == 2 && self.bytes[MSIX] != 0 {
+            let [a, b, ..] = value.to_le_bytes();
+            let size = self.get16(at) & !MSIX_BITS;
+            self.put16(at, size | u16::from_le_bytes([a, b]) & MSIX_BITS);
+        } else if KEPT.contains(&at) && width == 2 {
+            let [a, b, ..] = value.to_le_bytes();
+            self.put16(at, u16::from_le_bytes([a, b]));
+        } else if !BARS.contains(&at) && at != 0x3c && !CLEARED.contains(&at) {
             return Err(format!("write to configuration space at {offset:#x}"));
         }
         Ok(())
     }
 
+    /// Reads a word of the MSI-X window.
+    pub(super) fn read_vectors(&self, offset: u32) -> u32 {
+        // Nothing is ever pending: messages are sent at once.
+        self.table.get(offset as usize / 4).copied().unwrap_or(0)
+    }
+
+    /// Writes a word of the MSI-X window.
+    pub(super) fn write_vectors(&mut self, offset: u32, value: u32) {
+        if let Some(word) = self.table.get_mut(offset as usize / 4) {
+            *word = value;
+        }
+    }
+
+    /// True while interrupts are messages.
+    pub(super) fn has_vectors(&self) -> bool {
+        self.bytes[MSIX] != 0 && self.get16(MSIX + 2) & MSIX_ON != 0
+    }
+
+    /// True while interrupts are the line of INTx, and that is not off.
+    pub(super) fn has_line(&self) -> bool {
+        !self.has_vectors() && self.command() & NO_LINE == 0
+    }
+
     fn command(&self) -> u16 {
-        u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]])
+        self.get16(COMMAND)
     }
 
     /// True if the device may reach memory.
@@ -122,14 +179,28 @@ impl PciSpace {
             _ if index == REGISTERS => Some(0x2_0000),
             Kind::E1000 if index == 1 => Some(64),
             Kind::E1000e | Kind::Igb if index == 2 => Some(32),
+            _ if index == VECTORS && !self.table.is_empty() => Some(VECTORS_BYTES),
             _ => None,
         }
     }
 
+    fn get16(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]])
+    }
     fn put16(&mut self, at: usize, value: u16) {
         self.bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
     fn put32(&mut self, at: usize, value: u32) {
         self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Vectors of MSI-X (82574 §7.4.2, 82576 §7.3.2.1).
+fn vectors(kind: Kind) -> usize {
+    match kind {
+        Kind::E1000 => 0,
+        Kind::E1000e => 5,
+        Kind::Igb => 10,
+        Kind::IgbVf => 3,
     }
 }

@@ -1,7 +1,7 @@
 //! Reads and writes of registers.
 
 use super::E1000;
-use super::bits::{cause, ctrl, rctl, reg, ring, status, tctl};
+use super::bits::{ctrl, rctl, reg, ring, status, tctl};
 use super::options::Kind;
 use super::pci::REGISTERS;
 use super::queue::{Side, locate};
@@ -74,9 +74,13 @@ impl E1000 {
             reg::EECD => self.eeprom.control(),
             reg::EERD => self.eeprom.read_register(),
             reg::MDIC => self.phy.read(),
-            reg::ICR => self.take_causes(reg::ICR),
+            reg::ICR => self.take_causes(),
             reg::ICS => self.registers.get(reg::ICR),
-            reg::EICR => self.take_causes(reg::EICR),
+            reg::EICR => {
+                let value = self.registers.get(reg::EICR);
+                self.registers.set(reg::EICR, 0);
+                value
+            }
             reg::IMC | reg::EICS | reg::EIMC => {
                 self.object(format!("read of register {offset:#x}, which is write-only"));
                 0
@@ -102,13 +106,6 @@ impl E1000 {
             self.objections.raise(sentence);
             0
         })
-    }
-
-    /// Reading a cause register clears it.
-    fn take_causes(&mut self, register: u32) -> u32 {
-        let value = self.registers.get(register);
-        self.registers.set(register, 0);
-        value
     }
 
     fn read_queue(&mut self, side: Side, queue: u32, register: u32) -> u32 {
@@ -145,6 +142,9 @@ impl E1000 {
         if self.kind == Kind::Igb && self.write_mailboxes(offset, value) {
             return;
         }
+        if self.write_interrupts(offset, value) {
+            return;
+        }
         match offset {
             reg::CTRL | reg::CTRL_DUP => self.write_ctrl(value),
             reg::STATUS if self.kind == Kind::Igb => {
@@ -161,12 +161,6 @@ impl E1000 {
                 self.judge(result);
                 self.update_link();
             }
-            reg::ICR | reg::EICR => self.change(offset, |old| old & !value),
-            reg::ICS => self.raise(value & !cause::ASSERTED),
-            reg::EICS => self.change(reg::EICR, |old| old | value),
-            reg::IMS | reg::EIMS => self.change(offset, |old| old | value),
-            reg::IMC => self.change(reg::IMS, |old| old & !value),
-            reg::EIMC => self.change(reg::EIMS, |old| old & !value),
             reg::RCTL => self.write_rctl(value),
             reg::TCTL => self.write_tctl(value),
             reg::V2PMAILBOX if self.vf.is_some() => {
@@ -195,11 +189,6 @@ impl E1000 {
                 }
             }
         }
-    }
-
-    fn change(&mut self, register: u32, change: impl FnOnce(u32) -> u32) {
-        let value = change(self.registers.get(register));
-        self.registers.set(register, value);
     }
 
     fn check_address(&self, name: &str, offset: u32, value: u32) {

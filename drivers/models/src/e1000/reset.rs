@@ -48,6 +48,7 @@ impl E1000 {
     /// Everything as after power-up, but what lies outside the device.
     pub(super) fn reset_registers(&mut self) {
         self.registers.reset();
+        self.update_line();
         self.stats = Stats::new();
         self.eeprom.reset();
         self.phy.reset();
@@ -148,19 +149,5 @@ impl E1000 {
             self.raise_mailbox();
         }
         true
-    }
-
-    /// The mailbox's interrupt (`VTIVAR_MISC`).
-    fn raise_mailbox(&mut self) {
-        let vector = self.registers.get(0x1740) & 0xff;
-        if vector & 0x80 == 0 {
-            return;
-        }
-        let bit = 1 << (vector & 3);
-        let old = self.registers.get(reg::EICR);
-        self.registers.set(reg::EICR, old | bit);
-        if self.registers.has(reg::EIMS, bit) && old & bit == 0 {
-            self.count_interrupt();
-        }
     }
 }

@@ -34,7 +34,7 @@ fn lost_and_lying_completions_are_counted() {
     sim.faults(0).inject(Fault::TxCompletionLost, 1);
     pass(&mut a, &sim);
     a.tx[0].reap();
-    assert_eq!(a.tx[0].completed, []);
+    assert_eq!(a.tx[0].completed, [0u32; 0]);
     sim.faults(0).inject(Fault::IdOutOfRange, 1);
     pass(&mut a, &sim);
     a.tx[0].reap();
