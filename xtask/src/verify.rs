@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
+use peers::guest::Kernel;
 
 use crate::lab::{Outcome, Part};
 use crate::run::{self, Done};
@@ -120,8 +121,8 @@ fn announce() {
     println!(
         "cargo xtask test: format, tidy rules, clippy, the lab of peers, every test, docs.\n\
          It installs, where it is missing and only as root, the Debian package mmdebstrap, and\n\
-         builds in {} a Debian root with DPDK and tshark, and one with QEMU\n\
-         and a kernel for its guests (about 1.1 GB together).\n\
+         builds in {} a Debian root with DPDK and tshark, one with QEMU\n\
+         and a kernel for its guests, and one with the kernel's own drivers (about 1.5 GB together).\n\
          As root it reserves {PAGES} pages of 2 MiB while tests run, and gives them back.\n",
         peers::Lab::home().display()
     );
@@ -173,7 +174,7 @@ fn docs(tally: &mut Tally, root: &Path) {
 
 fn lab(tally: &mut Tally) {
     println!("\n== lab");
-    for part in [Part::Peers, Part::Guest] {
+    for part in [Part::Peers, Part::Guest, Part::Referee(Kernel::Stable)] {
         let name = format!("lab, {}", part.name());
         match lab::build(part, false) {
             Ok(Outcome::Ready(what)) => tally.check(&format!("{name}: {what}"), Ok(())),

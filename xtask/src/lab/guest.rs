@@ -66,6 +66,11 @@ fn finish(root: &Path, stamp: &Path) -> Result<()> {
             OLDEST.1
         );
     }
+    add_kernel(root, stamp)
+}
+
+/// Adds the version of the kernel in `root` to the stamp.
+pub(super) fn add_kernel(root: &Path, stamp: &Path) -> Result<()> {
     let kernel = std::fs::read_to_string(root.join("boot/rgen-kernel.version"))?;
     let mut stamp = OpenOptions::new().append(true).open(stamp)?;
     stamp.write_all(kernel.as_bytes())?;

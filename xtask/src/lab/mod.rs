@@ -6,10 +6,13 @@
 //!
 //! - [`peers`](mod@peers_root): DPDK's testpmd and tshark.
 //! - [`guest`]: QEMU, and a kernel and modules for its guests.
+//! - [`referee`](mod@referee_root): a kernel with its own network drivers, and their tools; the
+//!   newer kernel is built when a referee asks for it.
 
 mod debian;
 mod guest;
 mod peers_root;
+mod referee_root;
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -18,6 +21,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use nix::fcntl::{Flock, FlockArg};
+use peers::guest::{Kernel, System};
 use peers::{Guest, Lab};
 
 use crate::run;
@@ -45,6 +49,8 @@ pub(crate) enum Part {
     Peers,
     /// QEMU, and a kernel for its guests.
     Guest,
+    /// What a referee boots.
+    Referee(Kernel),
 }
 
 impl Part {
@@ -53,6 +59,8 @@ impl Part {
         match self {
             Self::Peers => "peers",
             Self::Guest => "guest",
+            Self::Referee(Kernel::Stable) => "referee",
+            Self::Referee(Kernel::Newer) => "referee, newer kernel",
         }
     }
 }
@@ -60,7 +68,7 @@ impl Part {
 /// Builds the lab and says what is in it.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut missing = Vec::new();
-    for part in [Part::Peers, Part::Guest] {
+    for part in [Part::Peers, Part::Guest, Part::Referee(Kernel::Stable)] {
         match build(part, options.again)? {
             Outcome::Ready(what) => println!("{} ready: {what}", part.name()),
             Outcome::Unavailable(why) => missing.push(format!("{}: {why}", part.name())),
@@ -89,12 +97,15 @@ pub(crate) fn build(part: Part, again: bool) -> Result<Outcome> {
         match part {
             Part::Peers => peers_root::build(&home)?,
             Part::Guest => guest::build(&home)?,
+            Part::Referee(kernel) => referee_root::build(&home, kernel)?,
         }
         println!("{} built in {} s", part.name(), started.elapsed().as_secs());
     }
     let entered = match part {
         Part::Peers => enter(|folder| Ok(Lab::find_in(home.clone())?.command(folder, "true"))),
         Part::Guest => enter(|folder| Ok(Guest::find_in(home.clone())?.command(folder, "true"))),
+        // Nothing in it is started but by QEMU.
+        Part::Referee(_) => Ok(()),
     };
     if let Err(error) = entered {
         return Ok(Outcome::Unavailable(format!(
@@ -105,6 +116,7 @@ pub(crate) fn build(part: Part, again: bool) -> Result<Outcome> {
     let stamp = match part {
         Part::Peers => Lab::stamp_in(&home),
         Part::Guest => Guest::stamp_in(&home),
+        Part::Referee(kernel) => System::stamp_in(&home, kernel),
     };
     Ok(Outcome::Ready(versions(&stamp)?))
 }
@@ -113,6 +125,7 @@ fn is_whole(part: Part, home: &Path) -> bool {
     match part {
         Part::Peers => Lab::find_in(home.to_owned()).is_ok(),
         Part::Guest => Guest::find_in(home.to_owned()).is_ok(),
+        Part::Referee(kernel) => System::find_in(home.to_owned(), kernel).is_ok(),
     }
 }
 

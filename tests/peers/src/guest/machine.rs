@@ -1,5 +1,8 @@
 //! The machine that a guest is: processors, memory, IOMMU, NICs and the wires between them.
 
+use super::System;
+use crate::lab::INSIDE;
+
 /// The first slot of the root bus that a NIC is put into; below are the host bridge and what a
 /// chipset has.
 const FIRST_SLOT: usize = 2;
@@ -13,8 +16,10 @@ pub struct Machine {
     pub cores: u8,
     /// Memory, in MiB.
     pub memory_mib: u32,
-    /// Bits of a bus address that the IOMMU translates: 39 or 48.
+    /// Bits of a bus address that the IOMMU translates: 39 or 48; 0: there is no IOMMU.
     pub address_bits: u8,
+    /// What it boots, where that is not the root's own: Linux's drivers and their tools.
+    pub system: Option<System>,
     /// Hugepages of 2 MiB.
     pub pages_2m: u32,
     /// Hugepages of 1 GiB.
@@ -30,6 +35,9 @@ pub struct Machine {
     /// Ports of the root bus so far that a NIC lies behind.
     pub ports: u8,
 }
+
+/// QEMU's device whose other end is a server of ours.
+const SERVED: &str = "vfio-user-pci";
 
 /// True for a device that must have a bus of its own: igb's virtual functions have their
 /// addresses beside its own.
@@ -54,6 +62,7 @@ impl Default for Machine {
             cores: 2,
             memory_mib: 1024,
             address_bits: 39,
+            system: None,
             pages_2m: 128,
             pages_1g: 0,
             modules: Vec::new(),
@@ -107,6 +116,30 @@ impl Machine {
         wire
     }
 
+    /// Puts two devices that others serve over vfio-user into the machine, on the root bus; what
+    /// joins them is theirs. Their memory must be shared ([`Machine::arguments`] sees to it when
+    /// there is such a device). The sockets lie in the folder that the guest is run in.
+    ///
+    /// # Panics
+    /// The bus is full: see [`Machine::MOST_WIRES`].
+    pub fn served_pair(&mut self, sockets: [&str; 2]) -> Wire {
+        let wire = self.wires.len();
+        assert!(wire < Self::MOST_WIRES, "no slot is free for another pair");
+        let mut ends = [String::new(), String::new()];
+        for (end, socket) in sockets.into_iter().enumerate() {
+            let slot = FIRST_SLOT + 2 * wire + end;
+            self.devices.push("-device".to_owned());
+            self.devices.push(format!(
+                "{{\"driver\":\"{SERVED}\",\"bus\":\"pcie.0\",\"addr\":\"{slot:#x}\",\
+                 \"socket\":{{\"type\":\"unix\",\"path\":\"{INSIDE}/{socket}\"}}}}"
+            ));
+            ends[end] = format!("0000:00:{slot:02x}.0");
+        }
+        let wire = Wire { ends };
+        self.wires.push(wire.clone());
+        wire
+    }
+
     /// QEMU's arguments. The kernel lies at `kernel`, the archive at `archive`, and both serial
     /// ports go to files.
     pub(super) fn arguments(
@@ -128,9 +161,16 @@ impl Machine {
         add("-nodefaults -no-user-config -display none -no-reboot");
         add("-M q35,kernel-irqchip=split -accel tcg,thread=multi -cpu max");
         add(&format!("-smp {cores} -m {memory_mib}M"));
-        add(&format!(
-            "-device intel-iommu,intremap=on,caching-mode=on,aw-bits={address_bits}"
-        ));
+        if self.devices.iter().any(|device| device.contains(SERVED)) {
+            add(&format!(
+                "-object memory-backend-memfd,id=m,size={memory_mib}M,share=on -numa node,memdev=m"
+            ));
+        }
+        if *address_bits > 0 {
+            add(&format!(
+                "-device intel-iommu,intremap=on,caching-mode=on,aw-bits={address_bits}"
+            ));
+        }
         add(&format!("-kernel {kernel} -initrd {archive}"));
         for path in [console, output] {
             add(&format!("-serial file:{path}"));
@@ -179,6 +219,26 @@ mod test {
         assert!(has(device), "{words:?}");
         let behind = "igb,x=y,netdev=w2e1,bus=p7,addr=0x0,mac=52:54:00:00:02:01";
         assert!(has(behind), "{words:?}");
+    }
+
+    #[test]
+    fn what_others_serve_shares_the_memory_and_needs_no_wire_of_qemus() {
+        let mut machine = Machine {
+            address_bits: 0,
+            ..Machine::default()
+        };
+        let wire = machine.served_pair(["a", "b"]);
+        assert_eq!(wire.ends, ["0000:00:02.0", "0000:00:03.0"]);
+        let words = machine.arguments("k", "a", "c", "o");
+        let has = |part: &str| words.iter().any(|found| found.contains(part));
+        assert!(
+            has("memory-backend-memfd,id=m,size=1024M,share=on"),
+            "{words:?}"
+        );
+        assert!(has(r#""path":"/mnt/b""#), "{words:?}");
+        assert!(!has("intel-iommu,"), "{words:?}");
+        let plain = Machine::default().arguments("k", "a", "c", "o");
+        assert!(!plain.iter().any(|word| word.contains("memfd")));
     }
 
     #[test]

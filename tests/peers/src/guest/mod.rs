@@ -15,6 +15,7 @@ mod archive;
 mod libraries;
 mod machine;
 mod run;
+mod system;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use std::process::Command;
 
 pub use machine::{Machine, Placed, Wire};
 pub use run::{GuestError, Job, Outcome};
+pub use system::{Kernel, System};
 
 use crate::lab::{Lab, LabError, enter};
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::archive::Archive;
-use super::{BASE, Guest, KERNEL, Machine, libraries};
+use super::{BASE, Guest, KERNEL, Machine, System, libraries};
 use crate::lab::INSIDE;
 
 /// What the guest's first program prints before the job's exit status.
@@ -79,18 +79,40 @@ impl Guest {
         job: &Job,
         heard: &mut dyn FnMut(&str),
     ) -> Result<Outcome, GuestError> {
-        let started = Instant::now();
         let folder = tempfile::tempdir().map_err(GuestError::Prepare)?;
-        let at = |name: &str| folder.path().join(name);
+        self.run_in(folder.path(), machine, job, heard)
+    }
+
+    /// As [`Guest::run`], in a folder of the caller's, where QEMU finds the sockets of devices
+    /// that others serve.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_in(
+        &self,
+        folder: &Path,
+        machine: &Machine,
+        job: &Job,
+        heard: &mut dyn FnMut(&str),
+    ) -> Result<Outcome, GuestError> {
+        let started = Instant::now();
+        let at = |name: &str| folder.join(name);
         self.archive(&at("archive"), machine, job)
             .map_err(GuestError::Prepare)?;
         let inside = |name: &str| format!("{INSIDE}/{name}");
+        let kernel = match &machine.system {
+            Some(system) => {
+                fs::copy(system.kernel(), at("kernel")).map_err(GuestError::Prepare)?;
+                inside("kernel")
+            }
+            None => KERNEL.to_owned(),
+        };
         // QEMU ends with the thread that started it, even if that is killed.
-        let mut command = self.command(folder.path(), "setpriv");
+        let mut command = self.command(folder, "setpriv");
         command
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
             .args(machine.arguments(
-                KERNEL,
+                &kernel,
                 &inside("archive"),
                 &inside("console"),
                 &inside("output"),
@@ -142,7 +164,8 @@ impl Guest {
     /// Writes what the guest starts from: the base, and the job's files after it.
     fn archive(&self, path: &Path, machine: &Machine, job: &Job) -> io::Result<()> {
         let mut file = File::create(path)?;
-        let base = self.root().join(BASE.trim_start_matches('/'));
+        let own = || self.root().join(BASE.trim_start_matches('/'));
+        let base = machine.system.as_ref().map_or_else(own, System::base);
         let written = io::copy(&mut File::open(base)?, &mut file)?;
         // The kernel goes on reading at the next multiple of four.
         file.set_len(written.next_multiple_of(4))?;
