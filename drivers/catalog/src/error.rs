@@ -74,6 +74,9 @@ pub enum OpenError {
     /// The driver could not open the device.
     #[error(transparent)]
     E1000(#[from] e1000::OpenError),
+    /// The driver could not open the device.
+    #[error(transparent)]
+    Ixgbe(#[from] ixgbe::OpenError),
     /// No driver knows the PCI device.
     #[error("{bdf} is {name}, which rgen has no driver for yet")]
     NoDriver {
@@ -122,7 +125,7 @@ impl OpenError {
             Self::NoDriver { .. } => "port-unknown",
             Self::Virtio(error) => virtio_code(error),
             Self::Vmxnet3(error) => vmxnet3_code(error),
-            Self::E1000(_) => "port-open",
+            Self::E1000(_) | Self::Ixgbe(_) => "port-open",
             Self::Vfio(hw::vfio::OpenError::Bound { .. }) => "port-bound",
             Self::Vfio(_) => "port-vfio",
         }
@@ -135,6 +138,7 @@ impl OpenError {
             Self::Virtio(error) => return error.remedy(),
             Self::Vmxnet3(error) => return error.remedy(),
             Self::E1000(error) => return error.remedy(),
+            Self::Ixgbe(error) => return error.remedy(),
             Self::Vfio(error) => return error.remedy(),
             Self::NoDriver { .. } => "see which devices rgen drives: rgen ports".into(),
             Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),

@@ -191,6 +191,16 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// What to ask of a device of the ixgbe family.
+    pub(crate) fn ixgbe(&mut self) -> Result<ixgbe::Options, OpenError> {
+        let queues = self.number("queues", "1 to 64 queues each way", 1, 64)?;
+        Ok(ixgbe::Options {
+            queues: queues.and_then(|queues| usize::try_from(queues).ok()),
+            rx_slots: self.slots("rx_slots")?,
+            tx_slots: self.slots("tx_slots")?,
+        })
+    }
+
     /// Every option was taken.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use crate::spec::Spec;
 const VIRTIO: &str = "packed, in_order, mergeable, indirect, queues";
 /// Options of a vmxnet3.
 const VMXNET3: &str = "revision, data_ring, rx_data_ring, queues, rx_slots, tx_slots";
-/// Options of a device of the e1000 families.
-const E1000: &str = "queues, rx_slots, tx_slots";
+/// Options of a device of the e1000 and ixgbe families.
+const INTEL: &str = "queues, rx_slots, tx_slots";
 
 /// Opens the device at `bdf`, which `vfio-pci` holds.
 pub(crate) fn open(spec: &Spec, bdf: Bdf) -> Result<Box<dyn Port>, OpenError> {
@@ -36,6 +36,7 @@ fn driver(id: (u16, u16)) -> Option<Open> {
         (0x1af4, 0x1000 | 0x1041) => Some(open_virtio),
         vmxnet3::ID => Some(open_vmxnet3),
         (vendor, device) if e1000::supports(vendor, device).is_some() => Some(open_e1000),
+        (vendor, device) if ixgbe::supports(vendor, device).is_some() => Some(open_ixgbe),
         _ => None,
     }
 }
@@ -63,6 +64,13 @@ fn open_vmxnet3(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, Op
 fn open_e1000(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
     let mut given = Options::of(spec);
     let options = given.e1000(true)?;
-    given.done(E1000)?;
+    given.done(INTEL)?;
     Ok(e1000::open_pci(function, &options)?)
+}
+
+fn open_ixgbe(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
+    let mut given = Options::of(spec);
+    let options = given.ixgbe()?;
+    given.done(INTEL)?;
+    Ok(ixgbe::open_pci(function, &options)?)
 }

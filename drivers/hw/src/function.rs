@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hugemem::DmaSpace;
 
 use crate::mmio::Bar;
+use crate::pci::{MtuError, RaisedMtu};
 
 /// Why a register window cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,19 @@ pub trait Function: Send + Sync + 'static {
     /// ones do, would then hit memory of others.
     fn is_behind_iommu(&self) -> bool {
         false
+    }
+
+    /// Makes the MTU of the physical function that this virtual one belongs to at least `mtu`;
+    /// none if it suffices, as where nothing is known to be in the way. It goes back to what it
+    /// was when the result is dropped.
+    ///
+    /// A physical function may be reset by that, and all its virtual ones with it.
+    ///
+    /// # Errors
+    /// The physical function is not visible here, or its MTU cannot be set.
+    fn raise_pf_mtu(&self, mtu: u32) -> Result<Option<RaisedMtu>, MtuError> {
+        let _ = mtu;
+        Ok(None)
     }
 
     /// NUMA node, where the platform knows it.

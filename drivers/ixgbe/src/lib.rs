@@ -1,0 +1,136 @@
+//! Driver for Intel's 10 Gb/s NICs: 82599, X540 and X550 (`ixgbe`), and their virtual functions
+//! (`ixgbevf`).
+//!
+//! A NIC of this family has rings of 16-byte descriptors in memory, one for each queue and
+//! direction. Driver and device own the slots of a ring in turn: the *tail* register says how far
+//! the device may go, a *done* bit in the descriptor says how far it went ([`ring`], [`desc`]).
+//! Sending asks for that bit once in 32 packets and once a burst, so that one look completes many
+//! ([`tx`]); receiving gets it for each buffer, and reads no more of a completion than the port
+//! was started for ([`rx`]). Queues run by themselves once started; what they share with the port
+//! is a word that says whether to run ([`shared`]).
+//!
+//! A physical function is reset, configured and asked for its link and counters through registers
+//! ([`pf`]). A virtual function has queue registers of its own and asks its physical function for
+//! everything else, through a mailbox ([`vf`], [`mailbox`]). The port ([`port`]) is the same over
+//! both, and so is what happens when the device loses its settings in mid-run, through a reset of
+//! its own or its physical function's: queues pause and clear their rings, the device is started
+//! over, queues go on.
+//!
+//! Sections (§) refer to Intel's 82599 datasheet (331520). Where hardware or the other side of the
+//! mailbox differs from that, the source is Linux or DPDK, and named.
+#![forbid(unsafe_code)]
+
+mod control;
+mod desc;
+mod error;
+mod filter;
+mod headers;
+mod jumbo;
+mod kind;
+mod link;
+mod mailbox;
+mod options;
+mod pf;
+mod plan;
+mod port;
+mod queues;
+mod regs;
+mod ring;
+mod rx;
+mod shared;
+mod stats;
+#[cfg(test)]
+mod test;
+mod tx;
+mod vf;
+mod vf_regs;
+mod wait;
+
+use std::sync::Arc;
+
+use ::port::{Port, PortError};
+use hw::Bar;
+use hw::function::{COMMAND, Function, command, set_bus_master};
+
+pub use error::OpenError;
+pub use kind::Kind;
+pub use options::Options;
+
+use control::Control;
+use kind::Model;
+use pf::Pf;
+use plan::Has;
+use port::Ixgbe;
+use vf::Vf;
+
+/// Vendor and device id in configuration space (PCI 3.0 §6.2.1).
+const IDENTITY: (u16, u16) = (0, 2);
+/// Bytes of registers that the driver uses of a physical function and of a virtual one.
+const REGISTERS: (u64, u64) = (0x1_1000, 0x4000);
+
+/// The kind of function that PCI device `vendor`:`device` is, if this crate drives it.
+#[must_use]
+pub fn supports(vendor: u16, device: u16) -> Option<Kind> {
+    Model::of(vendor, device).map(|model| model.kind())
+}
+
+/// Opens a NIC of the family.
+///
+/// # Errors
+/// It is some other device, a broken one, its physical function does not answer, or it has not
+/// what `options` ask for.
+pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn Port>, OpenError> {
+    let port = function.name().to_owned();
+    let (vendor, device) = (function.config16(IDENTITY.0), function.config16(IDENTITY.1));
+    if vendor == u16::MAX {
+        // A virtual function shows no vendor either, but no kernel hands it out like that.
+        return Err(PortError::Gone { port }.into());
+    }
+    let Some(model) = Model::of(vendor, device) else {
+        return Err(OpenError::NotOurs {
+            port,
+            vendor,
+            device,
+        });
+    };
+    answer(&function);
+    set_bus_master(&function, false);
+    let bar = function.bar(0);
+    let bar = bar.map_err(|source| OpenError::Bar {
+        port: port.clone(),
+        source,
+    })?;
+    let needs = match model.kind() {
+        Kind::Ixgbe => REGISTERS.0,
+        Kind::IxgbeVf => REGISTERS.1,
+    };
+    if bar.len() < needs {
+        let what = format!("its registers have {:#x} bytes, not {needs:#x}", bar.len());
+        return Err(PortError::Broken { port, what }.into());
+    }
+    let function = Arc::new(function);
+    let (control, has): (Box<dyn Control>, Has) = match model.media {
+        Some(media) => {
+            let pf = Pf::open(Arc::clone(&function), bar.clone(), &model, media)?;
+            (Box::new(pf), Has::PF)
+        }
+        None => {
+            let vf = Vf::open(Arc::clone(&function), bar.clone(), &model)?;
+            let has = vf.has();
+            (Box::new(vf), has)
+        }
+    };
+    let caps =
+        plan::caps(&model, &has, options).map_err(|what| PortError::NotOffered { port, what })?;
+    Ok(Box::new(Ixgbe::new(function, bar, (model, caps), control)))
+}
+
+/// Lets the function's registers answer, and keeps it off its interrupt line. In a virtual
+/// function these bits are fixed (SR-IOV 1.1 §3.4.1.3).
+fn answer<F: Function>(function: &F) {
+    let was = function.config16(COMMAND);
+    let wanted = was | command::MEMORY | command::INTX_OFF;
+    if was != wanted {
+        function.set_config16(COMMAND, wanted);
+    }
+}

@@ -1,0 +1,578 @@
+//! The port: one device from start to stop.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hugemem::{DmaSpace, Memory, TxFlags};
+use hw::Function;
+use port::{
+    Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
+    QueueId, Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
+};
+
+use crate::control::{Change, Control, Health, Setup};
+use crate::desc::{Everything, Lengths, Reading, Writer};
+use crate::filter::{self, Wanted};
+use crate::kind::{Kind, Mac as Generation, Model};
+use crate::plan::{MAX_FRAME, Rings, Shape, Spread};
+use crate::regs::QueueRegs;
+use crate::ring::Ring;
+use crate::rx::{Reports, Rx};
+use crate::shared::{Follower, Shared};
+use crate::tx::Tx;
+
+/// Bytes around a payload: Ethernet header and FCS.
+const AROUND: usize = 18;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+/// Bytes of the FCS.
+const FCS: usize = 4;
+/// Smallest MTU of a network that carries IPv4 (RFC 791).
+const MTU_MIN: usize = 68;
+/// How often the device's counters are read unasked: those of bytes have 36 bits, which go round in
+/// 55 seconds at 10 Gb/s.
+const SAMPLE: Duration = Duration::from_secs(2);
+/// Times in a row that starting the device over may fail.
+const ATTEMPTS: u32 = 20;
+/// How long to wait from one such attempt to the next.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// A NIC of one of the families.
+pub(crate) struct Ixgbe<F: Function> {
+    function: Arc<F>,
+    bar: F::Bar,
+    model: Model,
+    control: Box<dyn Control>,
+    info: Info,
+    caps: Caps,
+    rings: Option<Rings>,
+    run: Option<Run>,
+    wanted: Wanted,
+    spread: Option<Spread>,
+    mtu: usize,
+    refused: u64,
+    link_up: Option<bool>,
+    sampled: Instant,
+    recoveries: u64,
+}
+
+/// What is true while the port is started.
+struct Run {
+    shared: Arc<Shared>,
+    shape: Shape,
+    stage: Stage,
+    round: u32,
+    attempts: u32,
+    tried: Instant,
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Frames move.
+    Running,
+    /// The device is lost, and the queues are clearing their rings.
+    Clearing,
+    /// The device is being started over.
+    Returning,
+}
+
+impl<F: Function> Ixgbe<F> {
+    /// The port of an open device.
+    pub(crate) fn new(
+        function: Arc<F>,
+        bar: F::Bar,
+        (model, caps): (Model, Caps),
+        control: Box<dyn Control>,
+    ) -> Self {
+        let name = function.name().to_owned();
+        let info = Info {
+            driver: model.kind().driver(),
+            device: model.name.to_owned(),
+            pci: Some((crate::kind::INTEL, model.id)),
+            mac: control.mac(),
+            node: function.numa_node(),
+            simulated: name.starts_with("sim:"),
+            name,
+        };
+        Self {
+            function,
+            bar,
+            model,
+            control,
+            info,
+            caps,
+            rings: None,
+            run: None,
+            wanted: Wanted::default(),
+            spread: None,
+            mtu: mtu_unasked(&model),
+            refused: 0,
+            link_up: None,
+            sampled: Instant::now(),
+            recoveries: 0,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.info.name.clone()
+    }
+
+    fn not_offered(&self, what: &str) -> PortError {
+        PortError::NotOffered {
+            port: self.name(),
+            what: what.into(),
+        }
+    }
+
+    fn refused(&self, what: String, cure: String) -> PortError {
+        PortError::Refused {
+            port: self.name(),
+            what,
+            cure: Some(cure),
+        }
+    }
+
+    fn shape(&self, config: &Config) -> Result<Shape, StartError> {
+        let mut shape = Shape::new(&self.info.name, &self.model, &self.caps, config)?;
+        if let (None, Some(spread)) = (&config.rss, &self.spread)
+            && shape.rss.is_some()
+            && spread
+                .table
+                .iter()
+                .all(|&queue| usize::from(queue) < shape.rx.0)
+        {
+            shape.rss = Some(spread.clone());
+        }
+        Ok(shape)
+    }
+
+    /// Longest frame that is received and sent, in bytes with FCS; a VLAN tag may come on top.
+    fn longest(&self) -> usize {
+        self.mtu + AROUND
+    }
+
+    /// Resets the device and starts it on rings that are clear.
+    fn bring_up(&mut self, shape: &Shape, rings: &Rings) -> Result<(), PortError> {
+        let longest = self.longest();
+        let setup = Setup {
+            shape,
+            rings,
+            wanted: &self.wanted,
+            longest,
+        };
+        self.control.bring_up(&setup)?;
+        // A PF may have given its VF another address meanwhile.
+        self.info.mac = self.wanted.mac.unwrap_or(self.control.mac());
+        Ok(())
+    }
+
+    /// Gives the queues out, with what receive queues read of completions.
+    fn queues<R: Reading>(&self, shape: &Shape, rings: &Rings, shared: &Arc<Shared>) -> Queues {
+        let is_vf = self.model.kind() == Kind::IxgbeVf;
+        let reports = Reports {
+            buffer: shape.buffer,
+            flags: reported(shape),
+            doubts_udp: self.model.mac == Generation::M82599,
+        };
+        let mut queues = Queues::default();
+        for (number, slots) in (0..).zip(&rings.rx) {
+            let regs = if is_vf {
+                QueueRegs::vf_rx(number)
+            } else {
+                QueueRegs::rx(number)
+            };
+            let ring = Ring::new(slots.clone(), self.bar.clone(), regs.tail());
+            let follower = Follower::new(shared, QueueId::Rx(queues.rx.len()));
+            let queue: Box<dyn RxQueue> = Box::new(Rx::<_, R>::new(ring, follower, reports));
+            queues.rx.push(queue);
+        }
+        let (asked, largest) = (asked(shape.offloads), self.longest() + TAG - FCS);
+        for (number, slots) in (0..).zip(&rings.tx) {
+            let (regs, writer) = if is_vf {
+                (QueueRegs::vf_tx(number), Writer::vf())
+            } else {
+                (QueueRegs::tx(number), Writer::pf())
+            };
+            let ring = Ring::new(slots.clone(), self.bar.clone(), regs.tail());
+            let follower = Follower::new(shared, QueueId::Tx(queues.tx.len()));
+            let queue: Box<dyn TxQueue> = Box::new(Tx::new(ring, follower, writer, largest, asked));
+            queues.tx.push(queue);
+        }
+        queues
+    }
+
+    /// Takes the device away from memory, and lets every frame go home.
+    fn end(&mut self, queues: Queues) -> Result<(), PortError> {
+        let halted = self.control.halt();
+        if let Some(run) = self.run.take() {
+            run.shared.halt();
+            drop(queues);
+            self.refused += refused(&run.shared);
+        }
+        halted
+    }
+
+    /// One step of a run's life.
+    fn advance(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
+        let stage = self.run.as_ref().map(|run| run.stage);
+        match stage {
+            None => {
+                self.control.check(false)?;
+            }
+            Some(Stage::Running) => {
+                if let Health::Lost(why) = self.control.check(true)? {
+                    events.push(why);
+                    self.lose()?;
+                }
+            }
+            Some(Stage::Clearing) => {
+                if let Some(run) = &mut self.run
+                    && run.shared.all_clear(run.round)
+                {
+                    run.stage = Stage::Returning;
+                    run.attempts = 0;
+                    run.tried = Instant::now();
+                }
+            }
+            Some(Stage::Returning) => self.return_to_work(events)?,
+        }
+        Ok(())
+    }
+
+    /// The device is lost: it is taken away from memory, and the queues shall clear their rings.
+    fn lose(&mut self) -> Result<(), PortError> {
+        self.control.halt()?;
+        self.recoveries += 1;
+        if let Some(run) = &mut self.run {
+            run.round += 1;
+            run.stage = Stage::Clearing;
+            run.shared.set(Signal::pause(run.round));
+        }
+        Ok(())
+    }
+
+    /// Starts the device over.
+    fn return_to_work(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
+        let (Some(run), Some(rings)) = (&self.run, self.rings.clone()) else {
+            return Ok(());
+        };
+        if run.attempts > 0 && run.tried.elapsed() < BETWEEN {
+            return Ok(());
+        }
+        let shape = run.shape.clone();
+        self.control.hurry();
+        let answer = self.bring_up(&shape, &rings);
+        let is_patient = self.control.depends_on_others();
+        let Some(run) = &mut self.run else {
+            return Ok(());
+        };
+        match answer {
+            Ok(()) => {
+                run.stage = Stage::Running;
+                run.shared.set(Signal::run(run.round));
+                events.push("the device is back".into());
+                Ok(())
+            }
+            Err(error @ PortError::Gone { .. }) => Err(error),
+            Err(error) => {
+                run.tried = Instant::now();
+                run.attempts = run.attempts.saturating_add(1);
+                let waits = is_patient && matches!(error, PortError::Stuck { .. });
+                if run.attempts >= ATTEMPTS && !waits {
+                    return Err(error);
+                }
+                if run.attempts == 1 {
+                    events.push(format!("{error}: it is tried again"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// True if the device is running and has to be told of changes.
+    fn is_up(&self) -> bool {
+        let stage = self.run.as_ref().map(|run| run.stage);
+        stage == Some(Stage::Running)
+    }
+
+    /// Changes what is accepted: at once if the device runs, else when it starts. A change that
+    /// is refused is as if it had not been asked for.
+    fn change(&mut self, change: Change, make: impl FnOnce(&mut Wanted)) -> Result<(), PortError> {
+        let before = self.wanted.clone();
+        make(&mut self.wanted);
+        if !self.is_up() {
+            return Ok(());
+        }
+        let answer = self.control.change(&self.wanted, change);
+        if answer.is_err() {
+            self.wanted = before;
+        }
+        answer
+    }
+
+    /// The link, which is down while the device is being started over.
+    fn read_link(&mut self) -> Result<Link, PortError> {
+        let mut link = self.control.link()?;
+        if self.run.is_some() && !self.is_up() {
+            link.state = LinkState::Down;
+        }
+        Ok(link)
+    }
+
+    fn read_counters(&mut self) -> Result<(), PortError> {
+        self.sampled = Instant::now();
+        self.control.sample()
+    }
+}
+
+/// Frames that send queues refused as too long.
+fn refused(shared: &Shared) -> u64 {
+    shared.tx_counts().map(|ledger| ledger.errors.get()).sum()
+}
+
+/// The MTU when nobody asks: all that the device takes, as profiles choose their frames later. But
+/// not of 82599's virtual functions, where one beyond 1500 needs a PF that was set up for it.
+fn mtu_unasked(model: &Model) -> usize {
+    if model.kind() == Kind::IxgbeVf && model.mac == Generation::M82599 {
+        return 1500;
+    }
+    MAX_FRAME - AROUND
+}
+
+/// What receive queues report.
+fn reported(shape: &Shape) -> RxFlags {
+    let mut flags = RxFlags::ERROR;
+    if shape.offloads.contains(Offloads::RX_CHECKSUM) {
+        flags |= RxFlags::IPV4_GOOD | RxFlags::IPV4_BAD | RxFlags::L4_GOOD | RxFlags::L4_BAD;
+    }
+    flags.set(RxFlags::VLAN, shape.offloads.contains(Offloads::RX_VLAN));
+    flags.set(RxFlags::HASH, shape.rss.is_some());
+    flags
+}
+
+/// What frames may ask of send queues.
+fn asked(offloads: Offloads) -> TxFlags {
+    let mut flags = TxFlags::empty();
+    for (offload, flag) in [
+        (Offloads::TX_VLAN, TxFlags::VLAN),
+        (Offloads::TX_IPV4_CHECKSUM, TxFlags::IPV4_CHECKSUM),
+        (Offloads::TX_L4_CHECKSUM, TxFlags::L4_CHECKSUM),
+    ] {
+        if offloads.contains(offload) {
+            flags |= flag;
+        }
+    }
+    flags
+}
+
+impl<F: Function> Port for Ixgbe<F> {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn space(&self) -> Arc<dyn DmaSpace> {
+        self.function.space()
+    }
+
+    fn ring_bytes(&self, config: &Config) -> usize {
+        self.shape(config).map_or(0, |shape| shape.bytes())
+    }
+
+    fn start(&mut self, config: &Config, memory: &Memory) -> Result<Queues, StartError> {
+        assert!(
+            self.run.is_none(),
+            "a port is stopped before it is started again"
+        );
+        let shape = self.shape(config)?;
+        let rings = match self.rings.take() {
+            Some(rings) if rings.serve(memory, &shape) => rings,
+            // Memory of an earlier run is let go of before more is taken.
+            old => {
+                drop(old);
+                shape.carve(memory)?
+            }
+        };
+        rings.clear();
+        if let Err(error) = self.bring_up(&shape, &rings) {
+            // What went wrong first is what is told.
+            let _ = self.end(Queues::default());
+            return Err(error.into());
+        }
+        let shared = Shared::new(rings.rx.len(), rings.tx.len());
+        let queues = if reported(&shape) == RxFlags::ERROR {
+            self.queues::<Lengths>(&shape, &rings, &shared)
+        } else {
+            self.queues::<Everything>(&shape, &rings, &shared)
+        };
+        self.run = Some(Run {
+            shared,
+            shape,
+            stage: Stage::Running,
+            round: 1,
+            attempts: 0,
+            tried: Instant::now(),
+        });
+        self.rings = Some(rings);
+        Ok(queues)
+    }
+
+    fn stop(&mut self, queues: Queues) -> Result<(), PortError> {
+        self.end(queues)
+    }
+
+    fn link(&mut self) -> Result<Link, PortError> {
+        self.read_link()
+    }
+
+    fn counters(&mut self) -> Result<Counters, PortError> {
+        self.read_counters()?;
+        let mut counters = self.control.totals().counters();
+        let now = self.run.as_ref().map_or(0, |run| refused(&run.shared));
+        counters.tx_errors += self.refused + now;
+        Ok(counters)
+    }
+
+    fn extended(&mut self) -> Result<Vec<Extended>, PortError> {
+        self.read_counters()?;
+        let mut extended = self.control.totals().extended();
+        let now = self.run.as_ref().map_or(0, |run| refused(&run.shared));
+        for (name, value) in [
+            ("tx_too_long", self.refused + now),
+            ("recoveries", self.recoveries),
+        ] {
+            extended.push(Extended {
+                name: name.into(),
+                value,
+            });
+        }
+        Ok(extended)
+    }
+
+    fn service(&mut self) -> Result<Vec<String>, PortError> {
+        let mut events = Vec::new();
+        if let Some(what) = self.run.as_ref().and_then(|run| run.shared.failure()) {
+            return Err(PortError::Broken {
+                port: self.name(),
+                what,
+            });
+        }
+        if let Err(error) = self.advance(&mut events) {
+            if let Some(run) = &self.run {
+                run.shared.set(Signal::FAILED);
+            }
+            return Err(error);
+        }
+        if self.is_up() && self.sampled.elapsed() > SAMPLE {
+            self.read_counters()?;
+        }
+        events.extend(self.control.news());
+        let up = self.read_link()?.state == LinkState::Up;
+        if self.link_up.replace(up).is_some_and(|was| was != up) {
+            events.push(format!("link {}", if up { "up" } else { "down" }));
+        }
+        Ok(events)
+    }
+
+    fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
+        if !self.caps.offloads.contains(Offloads::PROMISCUOUS) {
+            return Err(self.not_offered("promiscuous mode"));
+        }
+        self.change(Change::Modes, |wanted| wanted.promiscuous = on)
+    }
+
+    fn set_all_multicast(&mut self, on: bool) -> Result<(), PortError> {
+        if !self.caps.offloads.contains(Offloads::ALL_MULTICAST) {
+            return Err(self.not_offered("all-multicast mode"));
+        }
+        self.change(Change::Modes, |wanted| wanted.all_multicast = on)
+    }
+
+    fn set_mac(&mut self, mac: Mac) -> Result<(), PortError> {
+        if filter::is_group(&mac) || mac == [0; 6] {
+            let what = "a group's address as its own".into();
+            return Err(self.refused(what, "choose a station's address".into()));
+        }
+        self.change(Change::Addresses, |wanted| wanted.mac = Some(mac))?;
+        self.info.mac = mac;
+        Ok(())
+    }
+
+    fn set_mac_filter(&mut self, macs: &[Mac]) -> Result<(), PortError> {
+        // How many a virtual function may have is its PF's to say.
+        let places = match self.model.kind() {
+            Kind::Ixgbe => filter::STATIONS,
+            Kind::IxgbeVf => usize::MAX,
+        };
+        filter::check_addresses(&self.info.name, macs, places)?;
+        self.change(Change::Addresses, |wanted| wanted.macs = macs.to_vec())
+    }
+
+    fn set_vlan_filter(&mut self, id: u16, on: bool) -> Result<(), PortError> {
+        if id > 4095 {
+            let what = format!("a filter for VLAN {id}");
+            return Err(self.refused(what, "VLANs are 0 to 4095".into()));
+        }
+        let filters = |run: &Run| run.shape.offloads.contains(Offloads::VLAN_FILTER);
+        // A VF's filter is its PF's, and always there.
+        if self.model.kind() == Kind::Ixgbe && self.run.as_ref().is_some_and(|run| !filters(run)) {
+            let what = format!("a filter for VLAN {id}");
+            let cure = "start the port with the VLAN filter among its offloads";
+            return Err(self.refused(what, cure.into()));
+        }
+        self.change(Change::Vlan(id, on), |wanted| {
+            wanted.vlans.retain(|&vlan| vlan != id);
+            if on {
+                wanted.vlans.push(id);
+            }
+        })
+    }
+
+    fn set_mtu(&mut self, mtu: usize) -> Result<(), PortError> {
+        let most = self.caps.max_frame - AROUND;
+        if self.run.is_some() {
+            let what = "another MTU while it is started".into();
+            return Err(self.refused(what, "stop the port first".into()));
+        }
+        if !(MTU_MIN..=most).contains(&mtu) {
+            let what = format!("an MTU of {mtu}");
+            return Err(self.refused(what, format!("choose one from {MTU_MIN} to {most}")));
+        }
+        self.mtu = mtu;
+        Ok(())
+    }
+
+    fn set_rss(&mut self, rss: &Rss) -> Result<(), PortError> {
+        if !self.caps.offloads.contains(Offloads::RSS) {
+            return Err(self.not_offered("spreading by RSS"));
+        }
+        let queues = match &self.run {
+            Some(run) => run.shape.rx.0,
+            None => *self.caps.rx_queues.range.end(),
+        };
+        let spread = Spread::new(rss, queues, self.model.table())
+            .map_err(|allowed| self.refused("this RSS".into(), format!("give it {allowed}")))?;
+        if self.is_up() {
+            self.control.spread(&spread)?;
+        }
+        if let Some(run) = &mut self.run
+            && run.shape.rss.is_some()
+        {
+            run.shape.rss = Some(spread.clone());
+        }
+        self.spread = Some(spread);
+        Ok(())
+    }
+}
+
+impl<F: Function> Drop for Ixgbe<F> {
+    fn drop(&mut self) {
+        if self.run.is_some() {
+            let _ = self.end(Queues::default());
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Receiving.
+//!
+//! The driver *arms* a slot with the address of an empty frame; the device fills the frame,
+//! overwrites the slot and sets *done*, in ring order. A packet larger than a buffer goes on in
+//! the next slots, the last of which says so and carries what the device found out.
+
+use hugemem::{BURST, Burst, Fifo, Frame, TxFlags};
+use hw::Bar;
+use hw::ring::MaskedCursor;
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
+
+use crate::desc::{self, Completion, Reading};
+use crate::headers::Headers;
+use crate::ring::Ring;
+use crate::shared::{Follower, Lie};
+
+/// Buffers of a packet that are waited for before the first is given out: so that the first
+/// carries what the device says in the last.
+const PATIENCE: usize = 32;
+
+/// What a queue reports of what the device says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reports {
+    /// Bytes that the device may write to a buffer.
+    pub(crate) buffer: u16,
+    /// What was asked for; the rest is dropped.
+    pub(crate) flags: RxFlags,
+    /// The device takes UDP datagrams without a checksum for wrong ones (82599; DPDK, b9c366e029).
+    pub(crate) doubts_udp: bool,
+}
+
+/// A receive queue that reads `R` of each completion.
+pub(crate) struct Rx<B: Bar, R: Reading> {
+    ring: Ring<B>,
+    follower: Follower,
+    reports: Reports,
+    /// The frames that the device has, in ring order.
+    held: Fifo,
+    /// The slot to arm next.
+    next: MaskedCursor,
+    /// The slot that the device fills next.
+    done: MaskedCursor,
+    /// True in the middle of a packet whose first buffer was given out.
+    inside: bool,
+    armed: u64,
+    filled: u64,
+    reading: std::marker::PhantomData<R>,
+}
+
+impl<B: Bar, R: Reading> Rx<B, R> {
+    /// A queue on a clear ring.
+    pub(crate) fn new(ring: Ring<B>, follower: Follower, reports: Reports) -> Self {
+        let start = MaskedCursor::new(ring.len());
+        Self {
+            held: Fifo::with_capacity(ring.len()),
+            ring,
+            follower,
+            reports,
+            next: start,
+            done: start,
+            inside: false,
+            armed: 0,
+            filled: 0,
+            reading: std::marker::PhantomData,
+        }
+    }
+
+    /// True if the queue may work.
+    #[inline]
+    fn is_running(&mut self) -> bool {
+        match self.follower.turn() {
+            Turn::Work => true,
+            other => self.take(other),
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, turn: Turn) -> bool {
+        match turn {
+            Turn::Work => true,
+            Turn::Resume => {
+                self.ring.hand_over(self.next.index());
+                true
+            }
+            Turn::Clear => {
+                self.arm_again();
+                self.follower.cleared();
+                false
+            }
+            Turn::Rest => false,
+        }
+    }
+
+    /// Makes the ring as new, with every frame that it holds armed from the first slot on.
+    fn arm_again(&mut self) {
+        let start = MaskedCursor::new(self.ring.len());
+        for (index, frame) in self.held.iter().enumerate() {
+            self.ring.write(index, desc::arm(frame.iova().get()));
+        }
+        let held = u32::try_from(self.held.len()).unwrap_or(0);
+        (self.done, self.next) = (start, start.ahead(held));
+        self.inside = false;
+    }
+
+    /// The completions of up to `most` buffers, checked, in `found`; how many.
+    #[inline]
+    fn look(&self, found: &mut [Completion; BURST], most: usize) -> Result<usize, Lie> {
+        let most = most.min(self.held.len());
+        let mut at = self.done;
+        for (number, completion) in found.iter_mut().enumerate().take(most) {
+            match self.completion(at)? {
+                Some(one) => *completion = one,
+                None => return Ok(number),
+            }
+            at.advance(1);
+        }
+        Ok(most)
+    }
+
+    /// What the device says of slot `at`, if it is done with it.
+    #[inline]
+    fn completion(&self, at: MaskedCursor) -> Result<Option<Completion>, Lie> {
+        let second = self.ring.second(at.index());
+        if !desc::is_filled(second) {
+            return Ok(None);
+        }
+        let completion = R::completion(|| self.ring.first(at.index()), second);
+        if completion.len > self.reports.buffer {
+            return Err(Lie {
+                len: completion.len,
+                buffer: self.reports.buffer,
+            });
+        }
+        Ok(Some(completion))
+    }
+
+    /// What the device says of the packet that begins at slot `first`, in a buffer that does not
+    /// end it. None if the end may still come.
+    #[cold]
+    fn verdict(&self, first: MaskedCursor) -> Result<Option<Completion>, Lie> {
+        let left = self.next.since(first) as usize;
+        for ahead in 1..left.min(PATIENCE) {
+            let at = first.ahead(u32::try_from(ahead).unwrap_or(0));
+            match self.completion(at)? {
+                None => return Ok(None),
+                Some(last) if last.last => return Ok(Some(last)),
+                Some(_) => {}
+            }
+        }
+        // As long as that, or longer than the ring: given out without.
+        Ok(Some(Completion::default()))
+    }
+
+    /// Gives the first buffer of each packet what the device says in its last. How many buffers
+    /// can be given out: not those of a packet whose end may still come.
+    #[inline]
+    fn join(&mut self, found: &mut [Completion]) -> Result<usize, Lie> {
+        let mut at = self.done;
+        for (number, one) in found.iter_mut().enumerate() {
+            if self.inside {
+                // Said of the first already.
+                one.flags &= RxFlags::ERROR;
+            } else if !one.last {
+                match self.verdict(at)? {
+                    Some(verdict) => {
+                        *one = Completion {
+                            len: one.len,
+                            last: false,
+                            ..verdict
+                        };
+                    }
+                    None => return Ok(number),
+                }
+            }
+            self.inside = !one.last;
+            at.advance(1);
+        }
+        Ok(found.len())
+    }
+
+    /// Takes what the device has filled; how many buffers.
+    #[inline]
+    fn collect(&mut self, out: &mut RxBurst) -> Result<usize, Lie> {
+        let mut found = [Completion::default(); BURST];
+        let before = out.frames.len();
+        let mut count = self.look(&mut found, BURST - before)?;
+        count = self.join(&mut found[..count])?;
+        let moved = self.held.take(&mut out.frames, count);
+        debug_assert_eq!(moved, count, "the burst has room, the ring has frames");
+        self.done.advance(u32::try_from(moved).unwrap_or(0));
+        self.filled += moved as u64;
+        let frames = &mut out.frames.as_mut_slice()[before..];
+        for ((frame, meta), one) in frames
+            .iter_mut()
+            .zip(&mut out.meta[before..])
+            .zip(&found[..moved])
+        {
+            *meta = self.open(frame, one);
+        }
+        Ok(moved)
+    }
+
+    /// Makes a frame of a filled buffer.
+    #[inline]
+    fn open(&self, frame: &mut Frame, one: &Completion) -> RxMeta {
+        frame.set_len(usize::from(one.len));
+        let mut flags = one.flags;
+        if !one.last {
+            flags |= RxFlags::MORE;
+        }
+        if !R::ALL {
+            return RxMeta {
+                flags,
+                ..RxMeta::default()
+            };
+        }
+        flags &= self.reports.flags | RxFlags::MORE;
+        if flags.contains(RxFlags::L4_BAD) && self.reports.doubts_udp && one.udp {
+            flags = doubt(frame, flags);
+        }
+        RxMeta {
+            timestamp_ns: 0,
+            hash: one.hash,
+            vlan: if flags.contains(RxFlags::VLAN) {
+                one.vlan
+            } else {
+                0
+            },
+            flags,
+        }
+    }
+}
+
+/// Takes a verdict back that is about a UDP datagram without a checksum.
+#[cold]
+fn doubt(frame: &Frame, flags: RxFlags) -> RxFlags {
+    let bytes = frame.bytes();
+    let sum = Headers::find(bytes).and_then(|found| Some(found.l4 + found.l4_sum?));
+    let sum = sum.and_then(|at| bytes.get(usize::from(at)..usize::from(at) + 2));
+    if sum == Some(&[0, 0]) {
+        flags - RxFlags::L4_BAD
+    } else {
+        flags
+    }
+}
+
+impl<B: Bar + Send, R: Reading> RxQueue for Rx<B, R> {
+    fn burst(&mut self, out: &mut RxBurst) -> usize {
+        if !self.is_running() {
+            return 0;
+        }
+        match self.collect(out) {
+            Ok(0) => 0,
+            Ok(moved) => {
+                self.follower.counts().done.set(self.filled);
+                moved
+            }
+            Err(lie) => {
+                // Nothing was moved: what the device has stays until it is stopped.
+                self.follower.fail(lie);
+                0
+            }
+        }
+    }
+
+    fn arm(&mut self, empties: &mut Burst) -> usize {
+        if !self.is_running() {
+            return 0;
+        }
+        let count = self.room().min(empties.len());
+        if count == 0 {
+            return 0;
+        }
+        for frame in &mut empties.as_mut_slice()[..count] {
+            assert!(
+                frame.capacity() >= usize::from(self.reports.buffer),
+                "an armed frame holds what the port was started for"
+            );
+            frame.flags = TxFlags::empty();
+            self.ring
+                .write(self.next.index(), desc::arm(frame.iova().get()));
+            self.next.advance(1);
+        }
+        let held = self.held.put(empties, count);
+        debug_assert_eq!(held, count, "a ring holds no more frames than it has slots");
+        self.armed += count as u64;
+        self.ring.hand_over(self.next.index());
+        self.follower.counts().posted.set(self.armed);
+        count
+    }
+
+    fn room(&self) -> usize {
+        self.ring.len() - 1 - self.held.len()
+    }
+
+    fn state(&self) -> QueueState {
+        self.follower.state()
+    }
+}
+
+impl<B: Bar, R: Reading> Drop for Rx<B, R> {
+    fn drop(&mut self) {
+        let held = &mut self.held;
+        let frames = std::iter::from_fn(|| held.pop());
+        self.follower.leave(frames, std::iter::empty());
+    }
+}

@@ -1,0 +1,526 @@
+//! Sending.
+//!
+//! The driver *posts* slots and writes the tail once a burst. It asks the device to report on
+//! every 32nd packet and on the last of each burst, and notes what the ring looks like there: a
+//! [`Mark`]. When the device reports a mark, everything up to it is done, so that one look at one
+//! word completes 32 packets.
+
+use std::sync::Arc;
+
+use hugemem::{Burst, Fifo, Frame, Resident, TxFlags};
+use hw::Bar;
+use hw::ring::MaskedCursor;
+use port::{QueueState, Turn, TxCounts, TxQueue};
+
+use crate::desc::{Asks, DONE, Piece, REPORT, Words, Writer};
+use crate::headers::Headers;
+use crate::ring::Ring;
+use crate::shared::Follower;
+
+/// Most buffers of a packet. The device takes 40 descriptors (DPDK, `IXGBE_TX_MAX_SEG`).
+pub(crate) const SEGMENTS: usize = 32;
+/// Packets from one report to the next, at most.
+const REPORT_EVERY: usize = 32;
+/// Shortest frame that is posted, in bytes without FCS; the driver pads shorter ones up to here,
+/// and the device from here to 60. A queue hangs on less than 14 bytes (DPDK, fc6f59a0d6), and
+/// PAYLEN wants 17 (Linux, `ixgbe_xmit_frame`).
+const SHORTEST: usize = 17;
+
+/// What the ring holds up to a slot that the device reports on.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// The slot.
+    slot: MaskedCursor,
+    /// Packets posted up to it, over the queue's life.
+    packets: u64,
+    /// Frames given up to it that come back through `reap`, likewise.
+    owned: u64,
+}
+
+/// A resident set, as descriptors.
+struct Loaded {
+    set: Arc<Resident>,
+    words: Box<[Words]>,
+}
+
+/// A set that was replaced while the device had frames of it.
+struct Retired {
+    set: Arc<Resident>,
+    /// The device is done with it once so many packets are.
+    packets: u64,
+}
+
+/// A send queue.
+pub(crate) struct Tx<B: Bar> {
+    writer: Writer,
+    ring: Ring<B>,
+    follower: Follower,
+    /// Largest frame that is posted, in bytes without FCS.
+    largest: usize,
+    /// What frames may ask of the device; the rest is not done.
+    offloads: TxFlags,
+    /// Frames that were given and not yet handed back, in order.
+    held: Fifo,
+    /// The slot to write next.
+    next: MaskedCursor,
+    /// The first slot that the device may still own.
+    clean: MaskedCursor,
+    /// Marks that are not reported yet: `marks` of them from `first_mark` on.
+    places: Box<[Mark]>,
+    first_mark: usize,
+    marks: usize,
+    /// Packets since the last mark.
+    unmarked: usize,
+    /// Frames given, done, and handed back, over the queue's life.
+    owned: u64,
+    owned_done: u64,
+    owned_back: u64,
+    counts: TxCounts,
+    /// Packets that were too long to send, and taken all the same.
+    refused: u64,
+    /// The context that the device remembers.
+    context: Option<Words>,
+    loaded: Option<Loaded>,
+    retired: Vec<Retired>,
+}
+
+impl<B: Bar> Tx<B> {
+    /// A queue on a clear ring that posts frames of up to `largest` bytes, without FCS.
+    pub(crate) fn new(
+        ring: Ring<B>,
+        follower: Follower,
+        writer: Writer,
+        largest: usize,
+        offloads: TxFlags,
+    ) -> Self {
+        let start = MaskedCursor::new(ring.len());
+        let mark = Mark {
+            slot: start,
+            packets: 0,
+            owned: 0,
+        };
+        let mut queue = Self {
+            writer,
+            held: Fifo::with_capacity(ring.len()),
+            places: vec![mark; ring.len()].into_boxed_slice(),
+            ring,
+            follower,
+            largest,
+            offloads,
+            next: start,
+            clean: start,
+            first_mark: 0,
+            marks: 0,
+            unmarked: 0,
+            owned: 0,
+            owned_done: 0,
+            owned_back: 0,
+            counts: TxCounts::default(),
+            refused: 0,
+            context: None,
+            loaded: None,
+            retired: Vec::new(),
+        };
+        queue.begin();
+        queue
+    }
+
+    /// Writes what the device has to be told before the first packet. It goes with that.
+    fn begin(&mut self) {
+        if let Some(words) = self.writer.first() {
+            self.put(words);
+        }
+    }
+
+    /// True if the queue may work.
+    #[inline]
+    fn is_running(&mut self) -> bool {
+        match self.follower.turn() {
+            Turn::Work => true,
+            other => self.take(other),
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, turn: Turn) -> bool {
+        match turn {
+            Turn::Work | Turn::Resume => true,
+            Turn::Clear => {
+                self.give_up();
+                self.follower.cleared();
+                false
+            }
+            Turn::Rest => false,
+        }
+    }
+
+    /// The device is lost: what it had is abandoned, and the ring empty again.
+    fn give_up(&mut self) {
+        self.counts.abandoned += self.counts.in_flight();
+        self.owned_done = self.owned;
+        let start = MaskedCursor::new(self.ring.len());
+        (self.next, self.clean) = (start, start);
+        (self.first_mark, self.marks, self.unmarked) = (0, 0, 0);
+        self.context = None;
+        self.retired.clear();
+        self.begin();
+        self.note();
+    }
+
+    /// Slots that can be written.
+    #[inline]
+    fn free(&self) -> usize {
+        self.ring.len() - 1 - self.next.since(self.clean) as usize
+    }
+
+    /// Writes the next slot.
+    #[inline]
+    fn put(&mut self, words: Words) {
+        self.ring.write(self.next.index(), words);
+        self.next.advance(1);
+    }
+
+    /// The packet that was written last has its report asked for if it is time, or `now`.
+    #[inline]
+    fn mark(&mut self, now: bool) {
+        if self.unmarked == 0 || (self.unmarked < REPORT_EVERY && !now) {
+            return;
+        }
+        self.unmarked = 0;
+        let slot = self.next.ahead(u32::MAX);
+        self.ring.add(slot.index(), REPORT);
+        let place = (self.first_mark + self.marks) & (self.places.len() - 1);
+        self.places[place] = Mark {
+            slot,
+            packets: self.counts.posted,
+            owned: self.owned,
+        };
+        self.marks += 1;
+        debug_assert!(self.marks <= self.places.len(), "a mark takes a slot");
+    }
+
+    /// Counts `packets` that were written.
+    #[inline]
+    fn count(&mut self, packets: usize, owned: usize) {
+        self.counts.posted += packets as u64;
+        self.owned += owned as u64;
+        self.unmarked += packets;
+    }
+
+    /// Hands over what was written.
+    #[inline]
+    fn hand_over(&mut self) {
+        self.mark(true);
+        self.ring.hand_over(self.next.index());
+        self.note();
+    }
+
+    /// Looks what the device is done with: true if there was more.
+    #[inline]
+    fn look(&mut self) -> bool {
+        let mut last = None;
+        while self.marks > 0 {
+            let mark = self.places[self.first_mark];
+            if self.ring.second(mark.slot.index()) & DONE == 0 {
+                break;
+            }
+            self.first_mark = (self.first_mark + 1) & (self.places.len() - 1);
+            self.marks -= 1;
+            last = Some(mark);
+        }
+        if let Some(mark) = last {
+            self.clean = mark.slot.ahead(1);
+            self.counts.completed = mark.packets - self.counts.abandoned;
+            self.owned_done = mark.owned;
+        }
+        if self.clean == self.next {
+            // With those behind the last mark that took no slot.
+            self.counts.completed = self.counts.posted - self.counts.abandoned;
+            self.owned_done = self.owned;
+        }
+        last.is_some()
+    }
+
+    /// Tells the control thread what was counted.
+    #[inline]
+    fn note(&self) {
+        let ledger = self.follower.counts();
+        ledger.posted.set(self.counts.posted);
+        ledger.done.set(self.counts.completed);
+        ledger.errors.set(self.refused);
+    }
+
+    /// True if a frame is one buffer that is posted as it is.
+    #[inline]
+    fn is_plain(&self, frame: &Frame) -> bool {
+        frame.flags.is_empty() & (frame.len() >= SHORTEST) & (frame.len() <= self.largest)
+    }
+
+    /// Posts frames that all are plain.
+    #[inline]
+    fn post_plain(&mut self, frames: &mut Burst) -> usize {
+        let count = frames.len().min(self.free()).min(self.held.room());
+        let mut left = &frames.as_slice()[..count];
+        while !left.is_empty() {
+            let (now, rest) = left.split_at(left.len().min(REPORT_EVERY - self.unmarked));
+            for frame in now {
+                self.put(self.writer.plain(frame.iova().get(), bytes(frame.len())));
+            }
+            self.count(now.len(), now.len());
+            self.mark(false);
+            left = rest;
+        }
+        self.held.put(frames, count);
+        if count > 0 {
+            self.hand_over();
+        }
+        count
+    }
+
+    /// Posts frames of any kind; how many buffers.
+    fn post_mixed(&mut self, frames: &mut Burst) -> usize {
+        let mut buffers = 0;
+        while !frames.is_empty() {
+            let more = frames.iter().take_while(|frame| goes_on(frame)).count();
+            let segments = (more + 1).min(frames.len());
+            assert!(
+                segments <= SEGMENTS,
+                "a packet has at most as many buffers as caps say"
+            );
+            // A context may come before it.
+            if self.free() < segments + 1 || self.held.room() < segments {
+                break;
+            }
+            let parts = &mut frames.as_mut_slice()[..segments];
+            let total: usize = parts.iter().map(|frame| frame.len()).sum();
+            let empty = parts.iter().any(|frame| frame.is_empty());
+            if total > self.largest || empty {
+                // Nothing of it reaches the wire; it comes back with those before it.
+                self.refused += 1;
+                self.counts.posted += 1;
+                self.owned += segments as u64;
+            } else {
+                self.post_packet(parts, total);
+                self.count(1, segments);
+                self.mark(false);
+            }
+            self.held.put(frames, segments);
+            buffers += segments;
+        }
+        if buffers > 0 {
+            self.hand_over();
+            self.look();
+        }
+        buffers
+    }
+
+    /// Writes the slots of one packet.
+    fn post_packet(&mut self, parts: &mut [Frame], total: usize) {
+        let asks = self.asks(&mut parts[0]);
+        if let Some(context) = Writer::context(&asks)
+            && self.context != Some(context)
+        {
+            self.put(context);
+            self.context = Some(context);
+        }
+        let last = parts.len() - 1;
+        let short = SHORTEST.saturating_sub(total);
+        let total = bytes(total + short);
+        for (number, frame) in parts.iter_mut().enumerate() {
+            let mut len = frame.len();
+            if number == last && short > 0 {
+                len = pad(frame, short);
+            }
+            let piece = Piece {
+                iova: frame.iova().get(),
+                len: bytes(len),
+                last: number == last,
+                total,
+            };
+            self.put(self.writer.piece(&piece, &asks));
+        }
+    }
+
+    /// What the packet that begins with `frame` asks of the device.
+    fn asks(&self, frame: &mut Frame) -> Asks {
+        let flags = frame.flags & self.offloads;
+        let mut asks = Asks::default();
+        if flags.contains(TxFlags::VLAN) {
+            asks.vlan = Some(frame.vlan);
+        }
+        if flags.intersects(TxFlags::IPV4_CHECKSUM | TxFlags::L4_CHECKSUM)
+            && let Some(headers) = Headers::find(frame.bytes())
+        {
+            asks.ipv4 = flags.contains(TxFlags::IPV4_CHECKSUM) && headers.is_ipv4;
+            asks.l4 = flags.contains(TxFlags::L4_CHECKSUM) && headers.l4_sum.is_some();
+            asks.headers = (asks.ipv4 || asks.l4).then_some(headers);
+            if asks.ipv4 {
+                // As the datasheet wants the field (§7.2.5).
+                let at = headers.ipv4_sum();
+                frame.bytes_mut()[at..at + 2].fill(0);
+            }
+        }
+        asks
+    }
+}
+
+/// True if the next frame continues this one.
+#[inline]
+fn goes_on(frame: &Frame) -> bool {
+    frame.flags.contains(TxFlags::MORE)
+}
+
+/// A length of at most a frame's.
+#[inline]
+fn bytes(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(0)
+}
+
+/// Makes `short` bytes behind the frame zero, as many as it has room for, and says how many bytes
+/// to post. The frame itself does not change.
+#[cold]
+fn pad(frame: &mut Frame, short: usize) -> usize {
+    let len = frame.len();
+    let end = (len + short).min(frame.capacity());
+    frame.room_mut()[len..end].fill(0);
+    end
+}
+
+impl<B: Bar + Send> TxQueue for Tx<B> {
+    fn burst(&mut self, frames: &mut Burst) -> usize {
+        if frames.is_empty() || !self.is_running() {
+            return 0;
+        }
+        if self.free() <= frames.len() {
+            self.look();
+        }
+        // Every frame is looked at: no branch for each.
+        if frames
+            .iter()
+            .fold(true, |plain, frame| plain & self.is_plain(frame))
+        {
+            self.post_plain(frames)
+        } else {
+            self.post_mixed(frames)
+        }
+    }
+
+    fn reap(&mut self, out: &mut Burst) -> usize {
+        let running = self.is_running();
+        if self.follower.has_failed() {
+            return 0;
+        }
+        loop {
+            let ready = usize::try_from(self.owned_done - self.owned_back).unwrap_or(0);
+            let moved = self.held.take(out, ready);
+            self.owned_back += moved as u64;
+            // On if what was done was resident frames.
+            if moved > 0 || !running || !self.look() {
+                return moved;
+            }
+            self.note();
+        }
+    }
+
+    fn load(&mut self, set: Arc<Resident>) {
+        self.look();
+        let completed = self.counts.completed + self.counts.abandoned;
+        self.retired.retain(|old| old.packets > completed);
+        if let Some(Loaded { set, .. }) = self.loaded.take() {
+            let packets = self.counts.posted;
+            self.retired.push(Retired { set, packets });
+        }
+        let slots = set.slots().iter();
+        let words = slots
+            .map(|slot| self.writer.plain(slot.iova.get(), slot.len))
+            .collect();
+        self.loaded = Some(Loaded { set, words });
+    }
+
+    fn burst_resident(&mut self, first: usize, count: usize) -> usize {
+        if !self.is_running() {
+            return 0;
+        }
+        if self.free() < count {
+            self.look();
+        }
+        let loaded = self
+            .loaded
+            .take()
+            .expect("a set is loaded before its frames are sent");
+        let period = loaded.words.len();
+        assert!(first < period, "frame {first} is not in the set");
+        let count = count.min(self.free());
+        let (mut number, mut left) = (first, count);
+        while left > 0 {
+            // Up to the next report, and to the end of the set.
+            let most = (REPORT_EVERY - self.unmarked).min(period - number);
+            let now = left.min(most);
+            for words in &loaded.words[number..number + now] {
+                self.put(*words);
+            }
+            self.count(now, 0);
+            self.mark(false);
+            number = if number + now == period {
+                0
+            } else {
+                number + now
+            };
+            left -= now;
+        }
+        self.loaded = Some(loaded);
+        if count > 0 {
+            self.hand_over();
+        }
+        count
+    }
+
+    fn burst_resident_each(&mut self, numbers: &[u32]) -> usize {
+        if numbers.is_empty() || !self.is_running() {
+            return 0;
+        }
+        if self.free() < numbers.len() {
+            self.look();
+        }
+        let loaded = self
+            .loaded
+            .take()
+            .expect("a set is loaded before its frames are sent");
+        let count = numbers.len().min(self.free());
+        for &number in &numbers[..count] {
+            self.put(loaded.words[number as usize]);
+            self.count(1, 0);
+            self.mark(false);
+        }
+        self.loaded = Some(loaded);
+        if count > 0 {
+            self.hand_over();
+        }
+        count
+    }
+
+    fn poll(&mut self) {
+        if self.is_running() {
+            self.look();
+            self.note();
+        }
+    }
+
+    fn counts(&self) -> TxCounts {
+        self.counts
+    }
+
+    fn state(&self) -> QueueState {
+        self.follower.state()
+    }
+}
+
+impl<B: Bar> Drop for Tx<B> {
+    fn drop(&mut self) {
+        let held = &mut self.held;
+        let frames = std::iter::from_fn(|| held.pop());
+        let loaded = self.loaded.take().map(|loaded| loaded.set);
+        let retired = self.retired.drain(..).map(|old| old.set);
+        self.follower.leave(frames, retired.chain(loaded));
+    }
+}

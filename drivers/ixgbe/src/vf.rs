@@ -1,0 +1,494 @@
+//! A virtual function. It has rings, a link and counters of its own; its filters, the longest
+//! frame and the number of its queues are its physical function's, which it asks through the
+//! mailbox. What the PF grants and refuses is what Linux's ixgbe does (`ixgbe_sriov.c`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hw::Bar;
+use hw::function::{Function, set_bus_master};
+use port::{Link, LinkState, Mac as Address, Offloads, PortError};
+
+use crate::control::{Change, Control, Health, Setup};
+use crate::error::OpenError;
+use crate::filter::{self, Wanted};
+use crate::jumbo::Jumbo;
+use crate::kind::{Mac, Model};
+use crate::link;
+use crate::mailbox::{Answer, Api, Mailbox, Message, WORDS, request};
+use crate::pf::{hashed, words};
+use crate::plan::{Has, Spread};
+use crate::queues::{self, RxSettings};
+use crate::regs::{Ctrl, Links, Mrqc, QueueRegs, Status};
+use crate::stats::Totals;
+use crate::vf_regs::{self as regs, Psrtype};
+
+/// Hashes that fit in a message.
+const HASHES: usize = 30;
+/// Queues that a VF has at most, each way (82599 datasheet §7.10.3).
+const QUEUES: u32 = 8;
+/// A link of 82599 has to be up for so many looks (Linux, `ixgbevf_check_mac_link_vf`: it may
+/// flap for half a millisecond).
+const LOOKS: usize = 5;
+/// From one such look to the next.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
+
+/// What a VF may receive beside its own addresses, as the mailbox has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mode {
+    /// Groups that are asked for, and broadcasts.
+    Groups = 1,
+    /// Every group.
+    AllGroups = 2,
+    /// Everything.
+    Promiscuous = 3,
+}
+
+impl Mode {
+    fn of(wanted: &Wanted, hashes: usize) -> Self {
+        match wanted {
+            Wanted {
+                promiscuous: true, ..
+            } => Self::Promiscuous,
+            // Groups beyond those that fit in a message are received with all others.
+            wanted if wanted.all_multicast || hashes > HASHES => Self::AllGroups,
+            _ => Self::Groups,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Groups => "multicast filters",
+            Self::AllGroups => "all-multicast mode",
+            Self::Promiscuous => "promiscuous mode",
+        }
+    }
+}
+
+/// A virtual function.
+pub(crate) struct Vf<F: Function> {
+    function: Arc<F>,
+    bar: F::Bar,
+    mac: Mac,
+    mailbox: Mailbox<F::Bar>,
+    jumbo: Jumbo,
+    address: Address,
+    /// The PF gave it that address.
+    is_given: bool,
+    /// Which bits of a group's address its PF hashes.
+    group_bits: u32,
+    /// The PF was told further addresses since the last reset.
+    has_more: bool,
+    /// Receive and send queues that the PF lets it have.
+    granted: (usize, usize),
+    totals: Totals,
+    running: (u32, u32),
+    was_up: bool,
+    hurried: bool,
+    news: Vec<String>,
+}
+
+/// A message that begins with `word`.
+fn message(word: u32) -> Message {
+    let mut message = [0; WORDS];
+    message[0] = word;
+    message
+}
+
+/// A message about an address.
+fn about(word: u32, mac: &Address) -> Message {
+    let [a, b, c, d, e, f] = *mac;
+    let mut message = message(word);
+    message[1] = u32::from_le_bytes([a, b, c, d]);
+    message[2] = u32::from_le_bytes([e, f, 0, 0]);
+    message
+}
+
+/// A locally administered address, for a VF that its PF gives none.
+fn random_address() -> Address {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let word = RandomState::new().build_hasher().finish().to_le_bytes();
+    [0x02, word[0], word[1], word[2], word[3], word[4]]
+}
+
+/// An address as people write it.
+fn text(mac: &Address) -> String {
+    let [a, b, c, d, e, f] = mac;
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+}
+
+/// How to make a PF's driver grant what it grants to those that it trusts.
+const TRUST: &str = "on the host: ip link set dev <PF interface> vf <number> trust on";
+
+impl<F: Function> Vf<F> {
+    /// Resets the device, and learns its address and its number of queues from the PF.
+    pub(crate) fn open(function: Arc<F>, bar: F::Bar, model: &Model) -> Result<Self, OpenError> {
+        let mailbox = Mailbox::new(bar.clone(), function.name().to_owned());
+        let mut vf = Self {
+            function,
+            bar,
+            mac: model.mac,
+            mailbox,
+            jumbo: Jumbo::default(),
+            address: random_address(),
+            is_given: false,
+            group_bits: 0,
+            has_more: false,
+            granted: (1, 1),
+            totals: Totals::vf(),
+            running: (0, 0),
+            was_up: false,
+            hurried: false,
+            news: Vec::new(),
+        };
+        vf.quiesce()?;
+        vf.reset()?;
+        let api = vf.mailbox.api().text();
+        vf.news
+            .push(format!("the physical function speaks mailbox API {api}"));
+        vf.totals.forget(&vf.bar);
+        Ok(vf)
+    }
+
+    /// What the PF lets it have, and do.
+    pub(crate) fn has(&self) -> Has {
+        let api = self.mailbox.api();
+        let mut offloads = Has::OFFLOADS;
+        offloads.set(Offloads::ALL_MULTICAST, api >= Api::V1_2);
+        // 82599 has no promiscuous mode for a pool.
+        let is_later = self.mac != Mac::M82599;
+        offloads.set(Offloads::PROMISCUOUS, is_later && api >= Api::V1_3);
+        // On 82599 and X540 a VF spreads as its PF does.
+        let spreads = self.mac == Mac::X550 && self.granted.0 > 1;
+        offloads.set(Offloads::RSS, spreads);
+        Has {
+            rx: self.granted.0,
+            tx: self.granted.1,
+            offloads,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.function.name().to_owned()
+    }
+
+    /// The status register, of a device that is there.
+    fn status(&self) -> Result<Status, PortError> {
+        let status = self.bar.read(regs::VFSTATUS);
+        if status == Status::all() {
+            return Err(PortError::Gone { port: self.name() });
+        }
+        Ok(status)
+    }
+
+    fn quiesce(&mut self) -> Result<(), PortError> {
+        self.bar.write(regs::VTEIMC, u32::MAX);
+        let _ = self.bar.read(regs::VTEICR);
+        for number in 0..self.running.1 {
+            queues::stop_tx(&self.bar, QueueRegs::vf_tx(number));
+        }
+        for number in 0..self.running.0 {
+            queues::stop_rx(&self.bar, QueueRegs::vf_rx(number));
+        }
+        self.running = (0, 0);
+        let status = self.status();
+        set_bus_master(&*self.function, false);
+        status.map(drop)
+    }
+
+    /// Resets queues and filters, and says so to the PF, which lets the VF send and receive only
+    /// then; agrees on a version, which the PF forgets at that; and asks how many queues there
+    /// are.
+    fn reset(&mut self) -> Result<(), PortError> {
+        self.bar.write(regs::VFCTRL, Ctrl::RST);
+        self.mailbox.wait_for_pf()?;
+        self.has_more = false;
+        match self.mailbox.ask(&message(request::RESET), 1)? {
+            Answer::Granted(words) => {
+                let [a, b, c, d] = words[1].to_le_bytes();
+                let [e, f, ..] = words[2].to_le_bytes();
+                let mac = [a, b, c, d, e, f];
+                self.group_bits = words[3];
+                self.is_given = mac != [0; 6] && !filter::is_group(&mac);
+                if self.is_given {
+                    self.address = mac;
+                }
+            }
+            // That is how ixgbe says that nobody gave this VF an address.
+            Answer::Refused(_) => self.is_given = false,
+        }
+        if self.mailbox.negotiate()? >= Api::V1_1 {
+            self.count_queues()?;
+        }
+        Ok(())
+    }
+
+    fn count_queues(&mut self) -> Result<(), PortError> {
+        let Answer::Granted(words) = self.mailbox.ask(&message(request::QUEUES), 5)? else {
+            return Ok(());
+        };
+        // No more than there are, whatever the PF says.
+        let count = |word: u32| usize::try_from(word.clamp(1, QUEUES)).unwrap_or(1);
+        self.granted = (count(words[2]), count(words[1]));
+        Ok(())
+    }
+
+    /// Asks the PF; a refusal is an error that says `what` was refused, and how to cure it.
+    fn ask(
+        &mut self,
+        message: &Message,
+        len: usize,
+        what: impl FnOnce() -> String,
+        cure: &str,
+    ) -> Result<Message, PortError> {
+        match self.mailbox.ask(message, len)? {
+            Answer::Granted(words) => Ok(words),
+            Answer::Refused(_) => Err(PortError::Refused {
+                port: self.name(),
+                what: what(),
+                cure: Some(cure.to_owned()),
+            }),
+        }
+    }
+
+    /// Tells the PF every address: its own if it is not the one that the PF gave, further stations
+    /// one by one, groups by their hashes.
+    fn set_addresses(&mut self, wanted: &Wanted) -> Result<(), PortError> {
+        let own = wanted.mac.unwrap_or(self.address);
+        if wanted.mac.is_some() || !self.is_given {
+            let cure = "the host gave this VF its address: on the host, ip link set dev <PF \
+                        interface> vf <number> mac <address>, or trust on";
+            let what = || format!("the address {}", text(&own));
+            self.ask(&about(request::SET_MAC, &own), 3, what, cure)?;
+        }
+        if self.has_more {
+            let clear = message(request::MACVLAN);
+            self.ask(&clear, 3, || "to forget further addresses".into(), TRUST)?;
+            self.has_more = false;
+        }
+        for (number, mac) in (1u32..).zip(wanted.stations()) {
+            // Any number but 0 and 1 goes on with a list; the field has 8 bits.
+            let number = number.min(2) << request::INFO_SHIFT;
+            let what = || format!("to receive {} too", text(mac));
+            self.has_more = true;
+            self.ask(&about(request::MACVLAN | number, mac), 3, what, TRUST)?;
+        }
+        self.set_groups(wanted)
+    }
+
+    fn set_groups(&mut self, wanted: &Wanted) -> Result<(), PortError> {
+        let bits = self.group_bits;
+        let hashes: Vec<u16> = wanted
+            .groups()
+            .map(|group| filter::hash(group, bits))
+            .collect();
+        let told = hashes.get(..HASHES).unwrap_or(&hashes);
+        let count = u32::try_from(told.len()).unwrap_or(0);
+        let mut list = message(request::MULTICAST | count << request::INFO_SHIFT);
+        for (word, pair) in list[1..].iter_mut().zip(told.chunks(2)) {
+            let high = pair.get(1).copied().unwrap_or(0);
+            *word = u32::from(pair[0]) | u32::from(high) << 16;
+        }
+        let cure = "look in the host's log what its ixgbe driver says";
+        self.ask(&list, WORDS, || "a list of groups".into(), cure)?;
+        self.set_mode(Mode::of(wanted, hashes.len()))
+    }
+
+    /// Asks for a mode. A PF grants less than that to those that it does not trust, and says so
+    /// only in its answer's second word.
+    fn set_mode(&mut self, mode: Mode) -> Result<(), PortError> {
+        if self.mailbox.api() < Api::V1_2 {
+            return Ok(());
+        }
+        let mut request = message(request::XCAST);
+        request[1] = mode as u32;
+        let what = || mode.text().to_owned();
+        let cure = if mode == Mode::Promiscuous {
+            "on the host: ip link set dev <PF interface> promisc on, and vf <number> trust on"
+        } else {
+            TRUST
+        };
+        let granted = self.ask(&request, 2, what, cure)?[1];
+        if granted >= mode as u32 {
+            return Ok(());
+        }
+        Err(PortError::Refused {
+            port: self.name(),
+            what: mode.text().to_owned(),
+            cure: Some(cure.to_owned()),
+        })
+    }
+
+    fn set_vlan(&mut self, id: u16, on: bool) -> Result<(), PortError> {
+        let mut vlan = message(request::VLAN | u32::from(on) << request::INFO_SHIFT);
+        vlan[1] = u32::from(id);
+        let cure = "the host gave this VF a VLAN of its own, or has no room for another: on the \
+                    host, ip link set dev <PF interface> vf <number> vlan 0";
+        self.ask(&vlan, 2, || format!("VLAN {id}"), cure).map(drop)
+    }
+
+    /// Tells the PF the longest frame. Always: on 82599 this is what lets a VF of a PF with a large
+    /// MTU receive at all.
+    fn set_longest(&mut self, longest: usize) -> Result<(), PortError> {
+        let mut lpe = message(request::LPE);
+        lpe[1] = u32::try_from(longest).unwrap_or(u32::MAX);
+        let cure = self.jumbo.cure(self.mac, self.mailbox.api(), longest);
+        let what = || format!("frames of {longest} bytes");
+        self.ask(&lpe, 2, what, &cure).map(drop)
+    }
+
+    fn start_queues(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
+        let (rx, tx) = (setup.rings.rx.len(), setup.rings.tx.len());
+        if rx > self.granted.0 || tx > self.granted.1 {
+            let (granted_rx, granted_tx) = self.granted;
+            return Err(PortError::Refused {
+                port: self.name(),
+                what: format!("{rx} receive and {tx} send queues"),
+                cure: Some(format!(
+                    "its physical function gives it {granted_rx} and {granted_tx} now"
+                )),
+            });
+        }
+        let count = |rings: usize| u32::try_from(rings).unwrap_or(0);
+        self.running = (count(rx), count(tx));
+        let types = Psrtype::TCP | Psrtype::UDP | Psrtype::IPV4 | Psrtype::IPV6 | Psrtype::L2;
+        let several = count(rx).max(1).ilog2() << regs::RQPL_SHIFT;
+        let types = types | Psrtype::from_bits_retain(several);
+        self.bar.write(regs::VFPSRTYPE, types);
+        self.write_spread(setup.shape.rss.as_ref());
+        let settings = RxSettings {
+            buffer: setup.shape.buffer,
+            // Without that, a VF that does not keep up stops its PF (Linux,
+            // `ixgbevf_configure_srrctl`).
+            drops: true,
+            strips: setup.shape.offloads.contains(Offloads::RX_VLAN),
+        };
+        for (number, ring) in (0..).zip(&setup.rings.tx) {
+            let regs = QueueRegs::vf_tx(number);
+            queues::start_tx(&self.bar, regs, ring, self.function.name())?;
+        }
+        for (number, ring) in (0..).zip(&setup.rings.rx) {
+            let regs = QueueRegs::vf_rx(number);
+            queues::start_rx(&self.bar, regs, ring, settings, self.function.name())?;
+        }
+        Ok(())
+    }
+
+    /// Writes key and table of an X550's own RSS.
+    fn write_spread(&self, spread: Option<&Spread>) {
+        if self.mac != Mac::X550 {
+            return;
+        }
+        let Some(spread) = spread else {
+            self.bar.write(regs::VFMRQC, Mrqc::empty());
+            return;
+        };
+        for (place, word) in (0..16).zip(words(&spread.table)) {
+            self.bar.write(regs::VFRETA.of(place), word);
+        }
+        for (place, word) in (0..).zip(words(&spread.key)) {
+            self.bar.write(regs::VFRSSRK.of(place), word);
+        }
+        self.bar.write(regs::VFMRQC, Mrqc::RSSEN | hashed());
+    }
+}
+
+impl<F: Function> Control for Vf<F> {
+    fn mac(&self) -> Address {
+        self.address
+    }
+
+    fn bring_up(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
+        let patient = !std::mem::take(&mut self.hurried);
+        self.mailbox.be_patient(patient);
+        self.quiesce()?;
+        self.sample()?;
+        // Before the reset: a PF whose MTU changes resets its VFs.
+        let raised = self.jumbo.prepare(&*self.function, self.mac, setup.longest);
+        self.news.extend(raised);
+        self.reset()?;
+        self.totals.forget(&self.bar);
+        self.set_longest(setup.longest)?;
+        self.set_addresses(setup.wanted)?;
+        for &id in &setup.wanted.vlans {
+            self.set_vlan(id, true)?;
+        }
+        set_bus_master(&*self.function, true);
+        self.start_queues(setup)?;
+        self.mailbox.be_patient(true);
+        self.status().map(drop)
+    }
+
+    fn halt(&mut self) -> Result<(), PortError> {
+        let quiet = self.quiesce();
+        quiet.and(self.sample())
+    }
+
+    fn change(&mut self, wanted: &Wanted, change: Change) -> Result<(), PortError> {
+        match change {
+            Change::Modes => self.set_groups(wanted),
+            Change::Addresses => self.set_addresses(wanted),
+            Change::Vlan(id, on) => self.set_vlan(id, on),
+        }
+    }
+
+    fn spread(&mut self, spread: &Spread) -> Result<(), PortError> {
+        self.write_spread(Some(spread));
+        self.status().map(drop)
+    }
+
+    fn link(&mut self) -> Result<Link, PortError> {
+        let mut links = self.bar.read(regs::VFLINKS);
+        if self.mac == Mac::M82599 && !self.was_up {
+            for _ in 0..LOOKS {
+                if !links.contains(Links::UP) {
+                    break;
+                }
+                std::thread::sleep(BETWEEN_LOOKS);
+                links = self.bar.read(regs::VFLINKS);
+            }
+        }
+        self.status()?;
+        let link = link::read(links, self.mac);
+        self.was_up = link.state == LinkState::Up;
+        Ok(link)
+    }
+
+    fn check(&mut self, running: bool) -> Result<Health, PortError> {
+        self.status()?;
+        if self.mailbox.has_to_begin()? && running {
+            let why = "the physical function was reset: the virtual one is started over";
+            return Ok(Health::Lost(why.into()));
+        }
+        Ok(Health::Good)
+    }
+
+    fn sample(&mut self) -> Result<(), PortError> {
+        let bar = &self.bar;
+        self.totals
+            .sample(bar, || bar.read(regs::VFSTATUS) != Status::all());
+        self.status().map(drop)
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
+    }
+
+    fn depends_on_others(&self) -> bool {
+        true
+    }
+
+    fn hurry(&mut self) {
+        self.hurried = true;
+    }
+
+    fn totals(&self) -> &Totals {
+        &self.totals
+    }
+}
+
+impl<F: Function> Drop for Vf<F> {
+    fn drop(&mut self) {
+        let _ = self.quiesce();
+    }
+}
