@@ -8,76 +8,11 @@
 //! either format.
 
 use hw::mmio::Field;
-use port::RxFlags;
+use intel::{Asks, Completion, Piece, ReceiveFormat, SendFormat, Words};
+use port::{Headers, RxFlags};
 
-use crate::headers::Headers;
-
-/// The two words of a descriptor, in the host's order.
-pub(crate) type Words = [u64; 2];
-
-/// What is asked of the device for one packet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Asks {
-    /// Where the headers are, if a checksum is asked for.
-    pub(crate) headers: Option<Headers>,
-    /// Fills the IPv4 header checksum in.
-    pub(crate) ipv4: bool,
-    /// Fills the TCP or UDP checksum in.
-    pub(crate) l4: bool,
-    /// Inserts this tag.
-    pub(crate) vlan: Option<u16>,
-}
-
-/// Where a buffer is in its packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Bus address.
-    pub(crate) iova: u64,
-    /// Bytes.
-    pub(crate) len: u32,
-    /// The packet ends with it.
-    pub(crate) last: bool,
-    /// Bytes of the whole packet.
-    pub(crate) total: u32,
-}
-
-/// What a device says of a buffer that it filled.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Completion {
-    /// Bytes in it.
-    pub(crate) len: u16,
-    /// The packet ends with it.
-    pub(crate) last: bool,
-    /// The tag that was stripped, if the flags say so.
-    pub(crate) vlan: u16,
-    /// The RSS hash, if the flags say so.
-    pub(crate) hash: u32,
-    /// What was found.
-    pub(crate) flags: RxFlags,
-}
-
-/// A format of descriptors.
-pub(crate) trait Format: Send + Copy + 'static {
-    /// A packet in one buffer of which nothing is asked.
-    fn plain(iova: u64, len: u32) -> Words;
-    /// The context descriptor that comes before a packet of which `asks` is asked, if any.
-    fn context(asks: &Asks) -> Option<Words>;
-    /// One buffer of a packet of which `asks` is asked.
-    fn piece(piece: &Piece, asks: &Asks) -> Words;
-    /// An empty buffer.
-    fn arm(iova: u64) -> Words {
-        [iova, 0]
-    }
-    /// True if the second word says that the buffer is filled.
-    fn is_filled(second: u64) -> bool;
-    /// What it says.
-    fn completion(words: Words) -> Completion;
-}
-
-/// Sending, second word: *descriptor done*.
-pub(crate) const DONE: u64 = 1 << 32;
-/// Sending, second word: *report status*, so that the device sets [`DONE`].
-pub(crate) const REPORT: u64 = 0x08 << 24;
+/// Most buffers of a packet.
+pub(crate) const SEGMENTS: usize = 16;
 
 /// The packet ends here (DCMD.EOP).
 const EOP: u64 = 0x01 << 24;
@@ -143,13 +78,20 @@ mod legacy {
     pub(super) const IPE: u64 = 1 << 46;
 }
 
-impl Format for Legacy {
+impl SendFormat for Legacy {
+    const SEGMENTS: usize = SEGMENTS;
+
     #[inline]
-    fn plain(iova: u64, len: u32) -> Words {
+    fn plain(self, iova: u64, len: u32) -> Words {
         [iova, u64::from(len) | EOP | IFCS]
     }
 
-    fn context(asks: &Asks) -> Option<Words> {
+    /// The legacy offsets have 8 bits (developer's manual §3.3.6).
+    fn reaches(self, headers: &Headers) -> bool {
+        headers.l4 + 16 <= 0xff
+    }
+
+    fn context(self, asks: &Asks) -> Option<Words> {
         use legacy as l;
         let headers = asks.headers?;
         let ip = u64::from(headers.ip);
@@ -169,7 +111,7 @@ impl Format for Legacy {
         Some([first, second])
     }
 
-    fn piece(piece: &Piece, asks: &Asks) -> Words {
+    fn piece(self, piece: &Piece, asks: &Asks) -> Words {
         let mut second = u64::from(piece.len) | IFCS;
         if piece.last {
             second |= EOP;
@@ -184,14 +126,16 @@ impl Format for Legacy {
         }
         [piece.iova, second]
     }
+}
 
+impl ReceiveFormat for Legacy {
     #[inline]
     fn is_filled(second: u64) -> bool {
         second & legacy::DD != 0
     }
 
     #[inline]
-    fn completion([_, second]: Words) -> Completion {
+    fn completion(_first: impl FnOnce() -> u64, second: u64) -> Completion {
         use legacy as l;
         let is = |bits: u64| second & bits != 0;
         let mut flags = RxFlags::empty();
@@ -209,8 +153,8 @@ impl Format for Legacy {
             len: half(l::LENGTH.get(second)),
             last: is(l::EOP),
             vlan: half(l::SPECIAL.get(second)),
-            hash: 0,
             flags,
+            ..Completion::default()
         }
     }
 }
@@ -269,14 +213,21 @@ mod advanced {
     pub(super) const TAG: Field = Field::bits(63, 48);
 }
 
-impl Format for Advanced {
+impl SendFormat for Advanced {
+    const SEGMENTS: usize = SEGMENTS;
+
     #[inline]
-    fn plain(iova: u64, len: u32) -> Words {
+    fn plain(self, iova: u64, len: u32) -> Words {
         let len = u64::from(len);
         [iova, len | advanced::DATA | DEXT | EOP | IFCS | len << 46]
     }
 
-    fn context(asks: &Asks) -> Option<Words> {
+    /// MACLEN has 7 bits, IPLEN 9 (82576 §7.2.2.2.1).
+    fn reaches(self, headers: &Headers) -> bool {
+        headers.ip <= 0x7f && headers.l4 - headers.ip <= 0x1ff
+    }
+
+    fn context(self, asks: &Asks) -> Option<Words> {
         use advanced as a;
         if asks.headers.is_none() && asks.vlan.is_none() {
             return None;
@@ -295,7 +246,7 @@ impl Format for Advanced {
         Some([first, second])
     }
 
-    fn piece(piece: &Piece, asks: &Asks) -> Words {
+    fn piece(self, piece: &Piece, asks: &Asks) -> Words {
         use advanced as a;
         let mut second = u64::from(piece.len) | a::DATA | DEXT | IFCS;
         second |= if piece.last { EOP } else { 0 };
@@ -305,15 +256,18 @@ impl Format for Advanced {
         second |= a::PAYLEN.put(u64::from(piece.total) & 0x3_ffff);
         [piece.iova, second]
     }
+}
 
+impl ReceiveFormat for Advanced {
     #[inline]
     fn is_filled(second: u64) -> bool {
         second & advanced::DD != 0
     }
 
     #[inline]
-    fn completion([first, second]: Words) -> Completion {
+    fn completion(first: impl FnOnce() -> u64, second: u64) -> Completion {
         use advanced as a;
+        let first = first();
         let is = |bits: u64| second & bits != 0;
         let mut flags = RxFlags::empty();
         if is(a::IPCS) {
@@ -332,6 +286,7 @@ impl Format for Advanced {
             vlan: half(a::TAG.get(second)),
             hash: u32::from_le_bytes([b0, b1, b2, b3]),
             flags,
+            ..Completion::default()
         }
     }
 }
@@ -346,4 +301,114 @@ fn verdict(bad: bool, if_bad: RxFlags, if_good: RxFlags) -> RxFlags {
 fn half(value: u64) -> u16 {
     let [a, b, ..] = value.to_le_bytes();
     u16::from_le_bytes([a, b])
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// UDP on IPv4 behind an Ethernet header.
+    fn asks(vlan: Option<u16>) -> Asks {
+        let mut frame = [0; 80];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[23] = 17;
+        Asks {
+            headers: Headers::find(&frame),
+            ipv4: true,
+            l4: true,
+            vlan,
+        }
+    }
+
+    const WHOLE: Piece = Piece {
+        iova: 0x1000,
+        len: 80,
+        last: true,
+        total: 80,
+    };
+
+    #[test]
+    fn a_legacy_context_says_where_checksums_go() {
+        let [first, second] = Legacy.context(&asks(None)).unwrap();
+        // tucso 40, tucss 34, ipcse 33, ipcso 24, ipcss 14 (§3.3.6).
+        assert_eq!(first.to_le_bytes(), [14, 24, 33, 0, 34, 40, 0, 0]);
+        assert_eq!(second, 0x2200_0000, "DEXT and IP, for UDP");
+        let [address, second] = Legacy.piece(&WHOLE, &asks(None));
+        // EOP, IFCS, DEXT; data descriptor; 80 bytes; IXSM and TXSM.
+        assert_eq!((address, second), (0x1000, 0x0000_0300_2310_0050));
+    }
+
+    #[test]
+    fn a_legacy_tag_needs_no_context_and_goes_with_the_last_buffer() {
+        let asks = Asks {
+            vlan: Some(0x6123),
+            ..Asks::default()
+        };
+        assert_eq!(Legacy.context(&asks), None);
+        let [_, second] = Legacy.piece(&WHOLE, &asks);
+        assert_eq!(second, 0x6123_0000_4300_0050, "EOP, IFCS, VLE, and the tag");
+        let first = Piece {
+            last: false,
+            ..WHOLE
+        };
+        assert_eq!(Legacy.piece(&first, &asks)[1], 0x0200_0050);
+    }
+
+    #[test]
+    fn an_advanced_context_says_where_headers_are_and_which_tag_to_insert() {
+        let [first, second] = Advanced.context(&asks(Some(0x6123))).unwrap();
+        assert_eq!(
+            first,
+            0x6123_0000 | 14 << 9 | 20,
+            "tag, bytes before IP, bytes of IP"
+        );
+        assert_eq!(second, 0x2020_0400, "DEXT, context, IPv4");
+        // 80 bytes in all, IXSM and TXSM; EOP, IFCS, DEXT, VLE; data descriptor.
+        let [_, second] = Advanced.piece(&WHOLE, &asks(Some(0x6123)));
+        assert_eq!(second, 80 << 46 | 0x300 << 32 | 0x6330_0050);
+    }
+
+    #[test]
+    fn a_packet_of_which_nothing_is_asked_gives_its_length_where_the_format_wants_it() {
+        assert_eq!(Legacy.plain(0x1000, 60), [0x1000, 0x0300_003c]);
+        assert_eq!(Advanced.plain(0x1000, 60), [0x1000, 60 << 46 | 0x2330_003c]);
+    }
+
+    #[test]
+    fn places_beyond_their_fields_are_out_of_reach() {
+        let mut headers = asks(None).headers.unwrap();
+        assert!(Legacy.reaches(&headers) && Advanced.reaches(&headers));
+        headers.l4 = 240;
+        assert!(!Legacy.reaches(&headers) && Advanced.reaches(&headers));
+        (headers.ip, headers.l4) = (128, 148);
+        assert!(Legacy.reaches(&headers) && !Advanced.reaches(&headers));
+    }
+
+    #[test]
+    fn hash_and_verdicts_are_said_as_the_formats_have_them() {
+        let advanced = |second| Advanced::completion(|| 0xdead_beef_0000_0001, second);
+        let good = RxFlags::HASH | RxFlags::IPV4_GOOD;
+        // L4CS and IPCS; with L4E; RXE.
+        assert_eq!(advanced(0x60).flags, good | RxFlags::L4_GOOD);
+        assert_eq!(advanced(0x60 | 1 << 29).flags, good | RxFlags::L4_BAD);
+        assert_eq!(advanced(1 << 31).flags, RxFlags::HASH | RxFlags::ERROR);
+        let whole = advanced(0x2001 << 48 | 60 << 32 | 0b1011);
+        assert_eq!((whole.len, whole.last, whole.vlan), (60, true, 0x2001));
+        assert_eq!(
+            (whole.hash, whole.flags),
+            (0xdead_beef, RxFlags::HASH | RxFlags::VLAN)
+        );
+
+        let legacy = |second| Legacy::completion(|| 0, second);
+        // TCPCS and IPCS; with TCPE; with IXSM, under which the rest means nothing; with CE.
+        let looked = 1 << 37 | 1 << 38;
+        let good = RxFlags::IPV4_GOOD;
+        assert_eq!(legacy(looked).flags, good | RxFlags::L4_GOOD);
+        assert_eq!(legacy(looked | 1 << 45).flags, good | RxFlags::L4_BAD);
+        assert_eq!(legacy(looked | 1 << 34 | 1 << 45).flags, RxFlags::empty());
+        assert_eq!(legacy(1 << 40).flags, RxFlags::ERROR);
+        let whole = legacy(0x0123 << 48 | 1 << 35 | 1 << 33 | 80);
+        assert_eq!((whole.len, whole.last, whole.vlan), (80, true, 0x0123));
+        assert_eq!(whole.flags, RxFlags::VLAN);
+    }
 }

@@ -1,10 +1,10 @@
 //! The link, and the PHY behind it.
 
 use hw::Bar;
+use intel::wait::{Limit, until};
 use port::{Link, LinkState};
 
 use crate::regs::{self, Mdic, Status};
-use crate::wait::{Limit, until};
 
 /// How long the PHY may take to answer (developer's manual §13.4.8: 64 µs a frame).
 const ANSWER: Limit = Limit::of(2, 20);

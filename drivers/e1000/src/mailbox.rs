@@ -6,10 +6,10 @@
 //! answer. Some bits are cleared by reading, so what was seen is kept until it is used.
 
 use hw::Bar;
+use intel::wait::{Limit, stuck, until};
 use port::PortError;
 
 use crate::regs::{self, Mailbox as Bits};
-use crate::wait::{Limit, stuck, until};
 
 /// How long the PF may take: its driver may wait for a lock, or run on an emulated core.
 const ANSWER: Limit = Limit::of(2_000, 50);

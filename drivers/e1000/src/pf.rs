@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
+use intel::wait::{Limit, stuck, until};
 use port::{Link, LinkState, Mac, Offloads, PortError};
 
 use crate::control::{Change, Control, Health, Setup};
@@ -17,7 +18,6 @@ use crate::plan::Spread;
 use crate::queues;
 use crate::regs::{self, Ctrl, CtrlExt, Eecd, Mrqc, QueueRegs, Rctl, Rxcsum, Status, Tctl};
 use crate::stats::Totals;
-use crate::wait::{Limit, stuck, until};
 
 /// How long a reset may take. Linux waits 1 to 20 ms.
 const RESET: Limit = Limit::of(500, 100);

@@ -3,13 +3,17 @@
 use std::ops::RangeInclusive;
 
 use hugemem::{Dma, Memory, MemoryError};
+use intel::{ALIGN, Slot};
 use port::{Caps, Config, Limits, Offloads, Rss, StartError};
 
+use crate::desc::SEGMENTS;
 use crate::kind::{Kind, Model};
 use crate::options::Options;
-use crate::ring::{self, ALIGN, SLOTS_MAX, SLOTS_MIN, Slot};
-use crate::tx::SEGMENTS;
 
+/// Fewest slots of a ring: what every device of the families has.
+const SLOTS_MIN: usize = 32;
+/// Most slots of a ring (developer's manual §13.4.27, 82576 §8.10.3).
+const SLOTS_MAX: usize = 4096;
 /// Slots of a receive ring when nobody asks. More than of a send ring, so that a receiver that
 /// looks late still has room for all that one like it had posted.
 const RX_SLOTS: usize = 1024;
@@ -249,7 +253,7 @@ impl Rings {
 
     /// Makes every ring empty.
     pub(crate) fn clear(&self) {
-        self.all().for_each(ring::clear);
+        self.all().for_each(intel::clear);
     }
 
     /// True if they are part of `memory` and as many and as long as `shape` says.

@@ -5,21 +5,18 @@ use std::time::{Duration, Instant};
 
 use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
+use intel::{Follower, ReceiveFormat, Reports, Ring, Rx, SendFormat, Shared, Tx};
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
     QueueId, Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
 };
 
 use crate::control::{Change, Control, Health, Setup};
-use crate::desc::{Advanced, Format, Legacy};
+use crate::desc::{Advanced, Legacy};
 use crate::filter::{self, Wanted};
 use crate::kind::{Kind, Model};
 use crate::plan::{Rings, Shape, Spread};
 use crate::regs::QueueRegs;
-use crate::ring::Ring;
-use crate::rx::{Reports, Rx};
-use crate::shared::{Follower, Shared};
-use crate::tx::Tx;
 
 /// Bytes around a payload: Ethernet header and FCS.
 const AROUND: usize = 18;
@@ -165,8 +162,9 @@ impl<F: Function> E1000<F> {
     }
 
     /// Gives the queues out.
-    fn queues<D: Format>(&self, shape: &Shape, rings: &Rings, shared: &Arc<Shared>) -> Queues
+    fn queues<D>(&self, format: D, (shape, rings): (&Shape, &Rings), shared: &Arc<Shared>) -> Queues
     where
+        D: SendFormat + ReceiveFormat,
         F::Bar: Send,
     {
         let advanced = self.kind == Kind::Igb;
@@ -174,6 +172,7 @@ impl<F: Function> E1000<F> {
             buffer: shape.buffer,
             flags: reported(shape.offloads),
             put_tags_back: !shape.offloads.contains(Offloads::RX_VLAN),
+            doubts_udp: false,
         };
         let mut queues = Queues::default();
         for (number, slots) in (0..).zip(&rings.rx) {
@@ -189,7 +188,7 @@ impl<F: Function> E1000<F> {
             let sizes = self.kind.shortest()..=self.longest() - FCS;
             let asked = asked(shape.offloads);
             let follower = Follower::new(shared, QueueId::Tx(queues.tx.len()));
-            let queue: Box<dyn TxQueue> = Box::new(Tx::<_, D>::new(ring, follower, sizes, asked));
+            let queue: Box<dyn TxQueue> = Box::new(Tx::new(ring, follower, format, sizes, asked));
             queues.tx.push(queue);
         }
         queues
@@ -379,8 +378,8 @@ impl<F: Function> Port for E1000<F> {
         }
         let shared = Shared::new(rings.rx.len(), rings.tx.len());
         let queues = match self.kind {
-            Kind::E1000 | Kind::E1000e => self.queues::<Legacy>(&shape, &rings, &shared),
-            Kind::Igb | Kind::IgbVf => self.queues::<Advanced>(&shape, &rings, &shared),
+            Kind::E1000 | Kind::E1000e => self.queues(Legacy, (&shape, &rings), &shared),
+            Kind::Igb | Kind::IgbVf => self.queues(Advanced, (&shape, &rings), &shared),
         };
         self.run = Some(Run {
             shared,

@@ -2,12 +2,12 @@
 
 use hugemem::Dma;
 use hw::Bar;
+use intel::Slot;
+use intel::wait::{Limit, stuck, until};
 use port::PortError;
 
 use crate::kind::Kind;
 use crate::regs::{QueueRegs, Rctl, Rxdctl, Srrctl, Txdctl};
-use crate::ring::Slot;
-use crate::wait::{Limit, stuck, until};
 
 /// How long a queue may take to say that it runs. Linux waits for 10 ms.
 const START: Limit = Limit::of(100, 20);

@@ -1,5 +1,7 @@
 //! Where a sent frame's TCP or UDP checksum is, so that the device can complete it.
 
+use port::Headers;
+
 /// Where summing starts in the frame, and where from there the sum goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -9,68 +11,14 @@ pub(crate) struct Place {
     pub(crate) offset: u16,
 }
 
-/// Finds the outermost TCP or UDP header of an Ethernet frame behind any VLAN tags and IPv6
-/// extension headers. None if there is none, or if it is cut off, or in a fragment that is not
-/// the first.
+/// Where the outermost TCP or UDP checksum of an Ethernet frame is. None if there is none, or if it
+/// is cut off, or in a fragment that is not the first.
 pub(crate) fn place(frame: &[u8]) -> Option<Place> {
-    const IPV4: u16 = 0x0800;
-    const IPV6: u16 = 0x86dd;
-    const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-    let mut at = 12;
-    let mut kind = half(frame, at)?;
-    while TAGS.contains(&kind) {
-        at += 4;
-        kind = half(frame, at)?;
-    }
-    let (protocol, start) = match kind {
-        IPV4 => ipv4(frame, at + 2)?,
-        IPV6 => ipv6(frame, at + 2)?,
-        _ => return None,
-    };
-    let offset = match protocol {
-        6 => 16,
-        17 => 6,
-        _ => return None,
-    };
-    // The field itself must be in the frame.
-    half(frame, start + offset)?;
+    let headers = Headers::find(frame)?;
     Some(Place {
-        start: u16::try_from(start).ok()?,
-        offset: u16::try_from(offset).ok()?,
+        start: headers.l4,
+        offset: headers.l4_sum?,
     })
-}
-
-/// Protocol and place of what an IPv4 header at `at` carries (RFC 791).
-fn ipv4(frame: &[u8], at: usize) -> Option<(u8, usize)> {
-    let words = usize::from(*frame.get(at)? & 0xf);
-    let fragment = half(frame, at + 6)? & 0x1fff;
-    let whole = words >= 5 && fragment == 0;
-    whole.then_some((*frame.get(at + 9)?, at + words * 4))
-}
-
-/// Protocol and place of what an IPv6 header at `at` carries (RFC 8200), behind extension headers.
-fn ipv6(frame: &[u8], at: usize) -> Option<(u8, usize)> {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const FRAGMENT: u8 = 44;
-    const DESTINATION: u8 = 60;
-    let mut next = *frame.get(at + 6)?;
-    let mut place = at + 40;
-    loop {
-        let len = match next {
-            HOP_BY_HOP | ROUTING | DESTINATION => usize::from(*frame.get(place + 1)?) * 8 + 8,
-            FRAGMENT if half(frame, place + 2)? >> 3 == 0 => 8,
-            _ => return Some((next, place)),
-        };
-        next = *frame.get(place)?;
-        place += len;
-    }
-}
-
-/// Two bytes in network order.
-fn half(frame: &[u8], at: usize) -> Option<u16> {
-    let bytes = frame.get(at..at + 2)?;
-    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Where a frame that is sent has its TCP or UDP checksum: the device must be told.
 
+use port::Headers;
+
 /// Places from the frame's start, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -13,55 +15,13 @@ pub(crate) struct Place {
 /// `VMXNET3_MAX_CSUM_OFFSET`).
 const FAR: u64 = 1 << 10;
 
-/// Finds the TCP or UDP header of an Ethernet frame: behind VLAN tags, an IPv4 header with its
-/// options, or an IPv6 header with its extensions. None if it has none, as later fragments, or it
-/// lies too far behind.
+/// Where the TCP or UDP header of an Ethernet frame is. None if it has none, as later fragments, or
+/// it lies too far behind.
 pub(crate) fn place(frame: &[u8]) -> Option<Place> {
-    let mut at = 12;
-    while matches!(half(frame, at)?, 0x8100 | 0x88a8 | 0x9100) {
-        at += 4;
-    }
-    let (protocol, header) = match half(frame, at)? {
-        0x0800 => behind_ipv4(frame, at + 2)?,
-        0x86dd => behind_ipv6(frame, at + 2)?,
-        _ => return None,
-    };
-    let field = header
-        + match protocol {
-            6 => 16,
-            17 => 6,
-            _ => return None,
-        };
-    half(frame, field)?;
-    let (header, field) = (header as u64, field as u64);
+    let headers = Headers::find(frame)?;
+    let header = u64::from(headers.l4);
+    let field = header + u64::from(headers.l4_sum?);
     (header < FAR && field < FAR).then_some(Place { header, field })
-}
-
-fn behind_ipv4(frame: &[u8], at: usize) -> Option<(u8, usize)> {
-    let len = usize::from(*frame.get(at)? & 15) * 4;
-    let is_first = half(frame, at + 6)? & 0x1fff == 0;
-    (is_first && len >= 20).then_some((*frame.get(at + 9)?, at + len))
-}
-
-fn behind_ipv6(frame: &[u8], at: usize) -> Option<(u8, usize)> {
-    let (mut kind, mut next) = (*frame.get(at + 6)?, at + 40);
-    loop {
-        let len = match kind {
-            // Hop-by-hop, routing, destination options (RFC 8200 §4).
-            0 | 43 | 60 => usize::from(*frame.get(next + 1)?) * 8 + 8,
-            // A fragment's header; only the first fragment has what follows.
-            44 if half(frame, next + 2)? >> 3 == 0 => 8,
-            _ => return Some((kind, next)),
-        };
-        kind = *frame.get(next)?;
-        next += len;
-    }
-}
-
-/// Two bytes in network order.
-fn half(frame: &[u8], at: usize) -> Option<u16> {
-    let bytes = frame.get(at..at + 2)?;
-    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
 #[cfg(test)]

@@ -9,15 +9,19 @@ use super::{Broken, manifest, members};
 /// What a NIC's driver stands on.
 const DRIVER: &[&str] = &["hugemem", "hw", "port"];
 
+/// What a driver of Intel's NICs stands on: those, and the queues that all of them have.
+const INTEL: &[&str] = &["hugemem", "hw", "port", "intel"];
+
 /// Who may import whom, by folder. Dependencies of tests are free.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("hugemem", &[]),
     ("drivers/port", &["hugemem"]),
     ("drivers/hw", &["hugemem"]),
     ("drivers/models", &["hugemem", "hw"]),
-    ("drivers/e1000", DRIVER),
-    ("drivers/ixgbe", DRIVER),
-    ("drivers/i40e", DRIVER),
+    ("drivers/intel", DRIVER),
+    ("drivers/e1000", INTEL),
+    ("drivers/ixgbe", INTEL),
+    ("drivers/i40e", INTEL),
     ("drivers/virtio", DRIVER),
     ("drivers/vmxnet3", DRIVER),
     ("drivers/mlx5", &["hugemem", "hw", "port", "mlx5-sys"]),

@@ -3,16 +3,22 @@ use std::sync::Arc;
 use hugemem::{Burst, Resident, TxFlags};
 use port::{QueueId, QueueState, Signal, TxQueue};
 
-use super::{Registers, Rig};
-use crate::desc::{Advanced, DONE, Format, Legacy, REPORT};
-use crate::tx::Tx;
+use super::{CONTEXT, GREETING, IPV4, L4, Registers, Rig, SIMPLE, Simple, TAGGED};
+use crate::{DONE, REPORT, Tx};
 
 const LARGEST: usize = 1514;
+/// What the port was started with.
+const ASKED: TxFlags = TxFlags::IPV4_CHECKSUM
+    .union(TxFlags::L4_CHECKSUM)
+    .union(TxFlags::VLAN);
 const SIZES: std::ops::RangeInclusive<usize> = 60..=LARGEST;
 
-fn queue<D: Format>(rig: &Rig) -> Tx<Registers, D> {
-    let offloads = TxFlags::IPV4_CHECKSUM | TxFlags::L4_CHECKSUM | TxFlags::VLAN;
-    Tx::new(rig.ring(), rig.follower(), SIZES, offloads)
+fn queue(rig: &Rig) -> Tx<Registers, Simple> {
+    queue_of(rig, SIMPLE, ASKED)
+}
+
+fn queue_of(rig: &Rig, format: Simple, asked: TxFlags) -> Tx<Registers, Simple> {
+    Tx::new(rig.ring(), rig.follower(), format, SIZES, asked)
 }
 
 fn reports(rig: &Rig, slots: std::ops::Range<usize>) -> Vec<usize> {
@@ -21,9 +27,10 @@ fn reports(rig: &Rig, slots: std::ops::Range<usize>) -> Vec<usize> {
         .collect()
 }
 
-fn one_report_for_many<D: Format>() {
+#[test]
+fn a_report_is_asked_for_once_in_32_packets_and_once_a_burst() {
     let rig = Rig::new(128, 128, 2048);
-    let mut tx = queue::<D>(&rig);
+    let mut tx = queue(&rig);
     assert_eq!(tx.burst(&mut rig.burst([60; 64])), 64);
     assert_eq!(rig.tails(), [64], "the tail is written once");
     assert_eq!(reports(&rig, 0..64), [31, 63]);
@@ -54,14 +61,9 @@ fn one_report_for_many<D: Format>() {
 }
 
 #[test]
-fn a_report_is_asked_for_once_in_32_packets_and_once_a_burst() {
-    one_report_for_many::<Legacy>();
-    one_report_for_many::<Advanced>();
-}
-
-fn laps<D: Format>() {
+fn frames_come_back_once_and_in_order_over_laps_of_the_ring() {
     let rig = Rig::new(32, 200, 2048);
-    let mut tx = queue::<D>(&rig);
+    let mut tx = queue(&rig);
     let mut device = 0;
     let (mut posted, mut back) = (Vec::<u32>::new(), Vec::new());
     let mut number = 0;
@@ -104,15 +106,9 @@ fn laps<D: Format>() {
 }
 
 #[test]
-fn frames_come_back_once_and_in_order_over_laps_of_the_ring() {
-    laps::<Legacy>();
-    laps::<Advanced>();
-}
-
-#[test]
 fn one_slot_always_stays_with_the_driver() {
     let rig = Rig::new(32, 100, 2048);
-    let mut tx = queue::<Legacy>(&rig);
+    let mut tx = queue(&rig);
     assert_eq!(tx.burst(&mut rig.burst([60; 40])), 31);
     assert_eq!(tx.burst(&mut rig.burst([60; 1])), 0);
     assert_eq!(
@@ -122,9 +118,10 @@ fn one_slot_always_stays_with_the_driver() {
     );
 }
 
-fn resident_between<D: Format>() {
+#[test]
+fn resident_frames_are_posted_in_turn_and_never_handed_back() {
     let rig = Rig::new(64, 100, 2048);
-    let mut tx = queue::<D>(&rig);
+    let mut tx = queue(&rig);
     let mut set = Vec::new();
     for len in [60, 70, 80] {
         let mut frame = rig.take();
@@ -163,15 +160,9 @@ fn resident_between<D: Format>() {
 }
 
 #[test]
-fn resident_frames_are_posted_in_turn_and_never_handed_back() {
-    resident_between::<Legacy>();
-    resident_between::<Advanced>();
-}
-
-#[test]
 fn a_frame_that_is_too_long_is_taken_counted_and_comes_back_in_its_place() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Legacy>(&rig);
+    let mut tx = queue(&rig);
     let mut burst = rig.burst([100, LARGEST + 1, LARGEST]);
     assert_eq!(tx.burst(&mut burst), 3);
     assert_eq!(rig.tails(), [2], "it takes no slot");
@@ -191,7 +182,7 @@ fn a_frame_that_is_too_long_is_taken_counted_and_comes_back_in_its_place() {
 #[test]
 fn a_short_frame_is_posted_with_zeros_behind_it_and_does_not_change() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Advanced>(&rig);
+    let mut tx = queue(&rig);
     let mut burst = rig.burst([20]);
     burst.as_mut_slice()[0].room_mut()[20..80].fill(0xee);
     assert_eq!(tx.burst(&mut burst), 1);
@@ -230,61 +221,68 @@ fn flagged(rig: &Rig, flags: TxFlags, vlan: u16) -> Burst {
 }
 
 #[test]
-fn a_legacy_context_says_where_checksums_go_and_is_written_when_it_changes() {
+fn a_context_comes_before_the_packet_and_only_when_it_changes() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Legacy>(&rig);
-    let both = TxFlags::IPV4_CHECKSUM | TxFlags::L4_CHECKSUM;
-    tx.burst(&mut flagged(&rig, both, 0));
-    let [first, second] = rig.words(0);
-    // tucso 40, tucss 34, ipcse 33, ipcso 24, ipcss 14 (§3.3.6).
-    assert_eq!(first.to_le_bytes(), [14, 24, 33, 0, 34, 40, 0, 0]);
-    assert_eq!(second, 0x2200_0000, "DEXT and IP, for UDP");
-    let [_, second] = rig.words(1);
-    // EOP, IFCS, RS, DEXT; data descriptor; 80 bytes; IXSM and TXSM.
-    assert_eq!(second, 0x0000_0300_2b10_0050);
-    tx.burst(&mut flagged(&rig, TxFlags::L4_CHECKSUM, 0));
-    assert_eq!(
-        rig.words(2)[1],
-        0x0000_0200_2b10_0050,
-        "the same context serves"
-    );
-    tx.burst(&mut flagged(&rig, TxFlags::VLAN, 0x6123));
-    assert_eq!(
-        rig.words(3)[1],
-        0x6123_0000_4b00_0050,
-        "EOP, IFCS, RS, VLE, and the tag"
-    );
-    assert_eq!(rig.tails(), [2, 3, 4]);
+    let mut tx = queue(&rig);
+    tx.burst(&mut flagged(&rig, ASKED, 0x6123));
+    assert_eq!(rig.words(0), [34 << 16 | 0x6123, CONTEXT]);
+    let asked = IPV4 | L4 | TAGGED;
+    assert_eq!(rig.words(1)[1] & asked, asked);
+    tx.burst(&mut flagged(
+        &rig,
+        TxFlags::L4_CHECKSUM | TxFlags::VLAN,
+        0x6123,
+    ));
+    assert_eq!(rig.words(2)[1] & asked, L4 | TAGGED, "the same serves");
+    tx.burst(&mut flagged(&rig, TxFlags::VLAN, 0x6124));
+    assert_eq!(rig.words(3), [0x6124, CONTEXT]);
+    assert_eq!(rig.words(4)[1] & asked, TAGGED);
+    tx.burst(&mut rig.burst([80]));
+    assert_eq!(rig.words(5)[1] & (asked | CONTEXT), 0);
+    assert_eq!(rig.tails(), [2, 3, 5, 6]);
 }
 
 #[test]
-fn an_advanced_context_says_where_headers_are_and_which_tag_to_insert() {
+fn what_lies_too_far_behind_for_the_device_is_not_asked_of_it() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Advanced>(&rig);
-    let all = TxFlags::IPV4_CHECKSUM | TxFlags::L4_CHECKSUM | TxFlags::VLAN;
-    tx.burst(&mut flagged(&rig, all, 0x6123));
-    let [first, second] = rig.words(0);
-    assert_eq!(
-        first,
-        0x6123_0000 | 14 << 9 | 20,
-        "tag, bytes before IP, bytes of IP"
-    );
-    assert_eq!(second, 0x2020_0400, "DEXT, context, IPv4");
-    // 80 bytes in all, IXSM and TXSM; EOP, IFCS, RS, DEXT, VLE; data descriptor.
-    assert_eq!(rig.words(1)[1], 80 << 46 | 0x300 << 32 | 0x6b30_0050);
-    tx.burst(&mut flagged(&rig, TxFlags::VLAN, 0x6124));
-    assert_eq!(
-        rig.words(2)[0] >> 16,
-        0x6124,
-        "another tag takes another context"
-    );
-    assert_eq!(rig.tails(), [2, 4]);
+    let mut tx = queue(&rig);
+    let mut far = rig.take();
+    let mut bytes = vec![0; 12];
+    for _ in 0..20 {
+        bytes.extend([0x81, 0x00, 0, 1]);
+    }
+    bytes.extend(&datagram()[12..]);
+    far.fill(&bytes);
+    far.flags = TxFlags::L4_CHECKSUM;
+    let mut burst = Burst::new();
+    burst.push(far).unwrap();
+    assert_eq!(tx.burst(&mut burst), 1);
+    assert_eq!(rig.words(0)[1] & (L4 | CONTEXT), 0);
+}
+
+#[test]
+fn a_greeting_goes_with_the_first_packet_of_each_life_of_the_ring() {
+    let rig = Rig::new(32, 40, 2048);
+    let mut tx = queue_of(&rig, Simple { greets: true }, ASKED);
+    assert!(rig.tails().is_empty(), "it does not go alone");
+    tx.burst(&mut rig.burst([60; 3]));
+    assert_eq!((rig.words(0), rig.tails()), (GREETING, vec![4]));
+    rig.shared.set(Signal::pause(2));
+    assert_eq!(tx.burst(&mut rig.burst([60])), 0);
+    rig.shared.set(Signal::run(2));
+    tx.burst(&mut rig.burst([60]));
+    assert_eq!((rig.words(0), rig.tails()), (GREETING, vec![4, 2]));
+    rig.send_all(&mut 0);
+    let mut out = Burst::new();
+    assert_eq!(tx.reap(&mut out), 3, "those were given up");
+    assert_eq!(tx.reap(&mut out), 1, "this one is done");
+    assert_eq!(tx.counts().in_flight(), 0);
 }
 
 #[test]
 fn the_ipv4_checksum_field_is_zero_when_the_device_sums_over_it() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Legacy>(&rig);
+    let mut tx = queue(&rig);
     tx.burst(&mut flagged(&rig, TxFlags::IPV4_CHECKSUM, 0));
     rig.send_all(&mut 0);
     let mut out = Burst::new();
@@ -295,15 +293,15 @@ fn the_ipv4_checksum_field_is_zero_when_the_device_sums_over_it() {
 #[test]
 fn what_the_port_was_not_started_with_is_not_asked_of_the_device() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = Tx::<_, Legacy>::new(rig.ring(), rig.follower(), SIZES, TxFlags::empty());
+    let mut tx = queue_of(&rig, SIMPLE, TxFlags::empty());
     tx.burst(&mut flagged(&rig, TxFlags::VLAN | TxFlags::L4_CHECKSUM, 1));
-    assert_eq!(rig.words(0)[1], 0x0b00_0050);
+    assert_eq!(rig.words(0)[1] & (TAGGED | L4 | CONTEXT), 0);
 }
 
 #[test]
 fn a_packet_in_several_buffers_ends_with_the_last_and_gives_its_whole_length() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Advanced>(&rig);
+    let mut tx = queue(&rig);
     let mut burst = rig.burst([100, 200, 30]);
     for frame in &mut burst.as_mut_slice()[..2] {
         frame.flags = TxFlags::MORE;
@@ -321,7 +319,7 @@ fn a_packet_in_several_buffers_ends_with_the_last_and_gives_its_whole_length() {
 #[test]
 fn a_device_that_is_lost_leaves_no_frame_and_the_ring_begins_anew() {
     let rig = Rig::new(32, 60, 2048);
-    let mut tx = queue::<Legacy>(&rig);
+    let mut tx = queue(&rig);
     tx.burst(&mut flagged(&rig, TxFlags::L4_CHECKSUM, 0));
     tx.burst(&mut rig.burst([60; 10]));
     rig.shared.set(Signal::pause(2));
@@ -332,7 +330,7 @@ fn a_device_that_is_lost_leaves_no_frame_and_the_ring_begins_anew() {
     assert_eq!(tx.reap(&mut out), 11);
     let counts = tx.counts();
     assert_eq!((counts.abandoned, counts.in_flight()), (11, 0));
-    crate::ring::clear(&rig.slots);
+    crate::clear(&rig.slots);
     rig.shared.set(Signal::run(2));
     assert_eq!(tx.burst(&mut more), 3);
     assert_eq!(rig.tails().last(), Some(&3), "from the first slot on");
@@ -364,7 +362,7 @@ fn a_device_that_is_lost_leaves_no_frame_and_the_ring_begins_anew() {
 #[test]
 fn frames_of_a_dropped_queue_stay_until_the_device_is_halted() {
     let rig = Rig::new(32, 40, 2048);
-    let mut tx = queue::<Legacy>(&rig);
+    let mut tx = queue(&rig);
     tx.burst(&mut rig.burst([60; 10]));
     drop(tx);
     assert_eq!(rig.pool.free(), 30);

@@ -7,9 +7,9 @@
 use hugemem::{BURST, Burst, Fifo, Frame, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
+use port::{Headers, QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
 
-use crate::desc::{Completion, Format};
+use crate::format::{Completion, ReceiveFormat};
 use crate::ring::Ring;
 use crate::shared::{Follower, Lie};
 
@@ -19,17 +19,19 @@ const PATIENCE: usize = 32;
 
 /// What a queue reports of what the device says.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reports {
+pub struct Reports {
     /// Bytes that the device may write to a buffer.
-    pub(crate) buffer: u16,
+    pub buffer: u16,
     /// The verdicts that were asked for; others are dropped.
-    pub(crate) flags: RxFlags,
+    pub flags: RxFlags,
     /// Puts a tag back that the device strips though nobody asked for it.
-    pub(crate) put_tags_back: bool,
+    pub put_tags_back: bool,
+    /// The device takes UDP datagrams without a checksum for wrong ones (82599; DPDK, b9c366e029).
+    pub doubts_udp: bool,
 }
 
-/// A receive queue with descriptors of format `D`.
-pub(crate) struct Rx<B: Bar, D: Format> {
+/// A receive queue with descriptors of format `R`.
+pub struct Rx<B: Bar, R: ReceiveFormat> {
     ring: Ring<B>,
     follower: Follower,
     reports: Reports,
@@ -43,12 +45,13 @@ pub(crate) struct Rx<B: Bar, D: Format> {
     inside: bool,
     armed: u64,
     filled: u64,
-    format: std::marker::PhantomData<D>,
+    format: std::marker::PhantomData<R>,
 }
 
-impl<B: Bar, D: Format> Rx<B, D> {
+impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
     /// A queue on a clear ring.
-    pub(crate) fn new(ring: Ring<B>, follower: Follower, reports: Reports) -> Self {
+    #[must_use]
+    pub fn new(ring: Ring<B>, follower: Follower, reports: Reports) -> Self {
         let start = MaskedCursor::new(ring.len());
         Self {
             held: Fifo::with_capacity(ring.len()),
@@ -94,7 +97,7 @@ impl<B: Bar, D: Format> Rx<B, D> {
     fn arm_again(&mut self) {
         let start = MaskedCursor::new(self.ring.len());
         for (index, frame) in self.held.iter().enumerate() {
-            self.ring.write(index, D::arm(frame.iova().get()));
+            self.ring.write(index, R::arm(frame.iova().get()));
         }
         let held = u32::try_from(self.held.len()).unwrap_or(0);
         (self.done, self.next) = (start, start.ahead(held));
@@ -120,10 +123,10 @@ impl<B: Bar, D: Format> Rx<B, D> {
     #[inline]
     fn completion(&self, at: MaskedCursor) -> Result<Option<Completion>, Lie> {
         let second = self.ring.second(at.index());
-        if !D::is_filled(second) {
+        if !R::is_filled(second) {
             return Ok(None);
         }
-        let completion = D::completion([self.ring.first(at.index()), second]);
+        let completion = R::completion(|| self.ring.first(at.index()), second);
         if completion.len > self.reports.buffer {
             return Err(Lie {
                 len: completion.len,
@@ -203,6 +206,26 @@ impl<B: Bar, D: Format> Rx<B, D> {
     #[inline]
     fn open(&self, frame: &mut Frame, one: &Completion) -> RxMeta {
         frame.set_len(usize::from(one.len));
+        let mut meta = RxMeta {
+            flags: one.flags,
+            ..RxMeta::default()
+        };
+        if R::ALL {
+            meta.flags = self.judge(frame, one);
+            meta.hash = one.hash;
+            if meta.flags.contains(RxFlags::VLAN) {
+                meta.vlan = one.vlan;
+            }
+        }
+        if !one.last {
+            meta.flags |= RxFlags::MORE;
+        }
+        meta
+    }
+
+    /// What is said of a frame: what was asked for, less what the device cannot know.
+    #[inline]
+    fn judge(&self, frame: &mut Frame, one: &Completion) -> RxFlags {
         let mut flags = one.flags & (self.reports.flags | RxFlags::VLAN);
         if self.reports.put_tags_back
             && flags.contains(RxFlags::VLAN)
@@ -210,19 +233,23 @@ impl<B: Bar, D: Format> Rx<B, D> {
         {
             flags -= RxFlags::VLAN;
         }
-        if !one.last {
-            flags |= RxFlags::MORE;
+        if self.reports.doubts_udp && one.udp && flags.contains(RxFlags::L4_BAD) {
+            flags = doubt(frame, flags);
         }
-        RxMeta {
-            timestamp_ns: 0,
-            hash: one.hash,
-            vlan: if flags.contains(RxFlags::VLAN) {
-                one.vlan
-            } else {
-                0
-            },
-            flags,
-        }
+        flags
+    }
+}
+
+/// Takes a verdict back that is about a UDP datagram without a checksum.
+#[cold]
+fn doubt(frame: &Frame, flags: RxFlags) -> RxFlags {
+    let bytes = frame.bytes();
+    let sum = Headers::find(bytes).and_then(|found| Some(found.l4 + found.l4_sum?));
+    let sum = sum.and_then(|at| bytes.get(usize::from(at)..usize::from(at) + 2));
+    if sum == Some(&[0, 0]) {
+        flags - RxFlags::L4_BAD
+    } else {
+        flags
     }
 }
 
@@ -243,7 +270,7 @@ fn put_tag_back(frame: &mut Frame, tag: u16) -> bool {
     true
 }
 
-impl<B: Bar + Send, D: Format> RxQueue for Rx<B, D> {
+impl<B: Bar + Send, R: ReceiveFormat> RxQueue for Rx<B, R> {
     fn burst(&mut self, out: &mut RxBurst) -> usize {
         if !self.is_running() {
             return 0;
@@ -277,7 +304,7 @@ impl<B: Bar + Send, D: Format> RxQueue for Rx<B, D> {
             );
             frame.flags = TxFlags::empty();
             self.ring
-                .write(self.next.index(), D::arm(frame.iova().get()));
+                .write(self.next.index(), R::arm(frame.iova().get()));
             self.next.advance(1);
         }
         let held = self.held.put(empties, count);
@@ -297,7 +324,7 @@ impl<B: Bar + Send, D: Format> RxQueue for Rx<B, D> {
     }
 }
 
-impl<B: Bar, D: Format> Drop for Rx<B, D> {
+impl<B: Bar, R: ReceiveFormat> Drop for Rx<B, R> {
     fn drop(&mut self) {
         let held = &mut self.held;
         let frames = std::iter::from_fn(|| held.pop());

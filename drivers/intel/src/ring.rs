@@ -7,24 +7,21 @@ use hw::Bar;
 use hw::mmio::{Reg, Rw};
 use hw::ring::{observe, publish};
 
-use crate::desc::Words;
+use crate::format::Words;
 
 /// A descriptor as it lies in memory.
-pub(crate) type Slot = [AtomicU64; 2];
+pub type Slot = [AtomicU64; 2];
 
-/// Fewest slots of a ring: what every device of the families has.
-pub(crate) const SLOTS_MIN: usize = 32;
-/// Most slots of a ring (developer's manual §13.4.27, 82576 §8.10.3).
-pub(crate) const SLOTS_MAX: usize = 4096;
-/// Where a ring may begin: DPDK's choice, more than the 16 bytes that the datasheets ask for.
-pub(crate) const ALIGN: usize = 128;
+/// Where a ring may begin, in bytes (82599 datasheet §8.2.3.8; DPDK's choice for older ones, more
+/// than the 16 bytes that their datasheets ask for).
+pub const ALIGN: usize = 128;
 
 /// One end of a ring: memory, and the tail register.
 ///
 /// Driver and device own slots in turn: those from the device's head up to, not including, the
 /// tail are the device's. Head and tail being equal means that the device has none, so one slot
 /// always stays with the driver.
-pub(crate) struct Ring<B: Bar> {
+pub struct Ring<B: Bar> {
     slots: Dma<Slot>,
     bar: B,
     tail: Reg<u32, Rw>,
@@ -32,18 +29,25 @@ pub(crate) struct Ring<B: Bar> {
 
 impl<B: Bar> Ring<B> {
     /// The ring in `slots`, whose tail is `tail` of `bar`.
-    pub(crate) fn new(slots: Dma<Slot>, bar: B, tail: Reg<u32, Rw>) -> Self {
+    pub fn new(slots: Dma<Slot>, bar: B, tail: Reg<u32, Rw>) -> Self {
         Self { slots, bar, tail }
     }
 
     /// Slots in it.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Whether it has no slots at all, which no ring of a device has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
     }
 
     /// Writes a descriptor that the device does not own.
     #[inline]
-    pub(crate) fn write(&self, index: usize, [first, second]: Words) {
+    pub fn write(&self, index: usize, [first, second]: Words) {
         let slot = &self.slots[index];
         slot[0].store(first.to_le(), Ordering::Relaxed);
         slot[1].store(second.to_le(), Ordering::Relaxed);
@@ -51,7 +55,7 @@ impl<B: Bar> Ring<B> {
 
     /// Adds bits to the second word of a descriptor that was just written.
     #[inline]
-    pub(crate) fn add(&self, index: usize, bits: u64) {
+    pub fn add(&self, index: usize, bits: u64) {
         let word = &self.slots[index][1];
         let now = u64::from_le(word.load(Ordering::Relaxed));
         word.store((now | bits).to_le(), Ordering::Relaxed);
@@ -60,7 +64,7 @@ impl<B: Bar> Ring<B> {
     /// The second word, which says whether the device is done. What is read afterwards is no
     /// older.
     #[inline]
-    pub(crate) fn second(&self, index: usize) -> u64 {
+    pub fn second(&self, index: usize) -> u64 {
         let word = u64::from_le(self.slots[index][1].load(Ordering::Acquire));
         observe();
         word
@@ -68,20 +72,20 @@ impl<B: Bar> Ring<B> {
 
     /// The first word.
     #[inline]
-    pub(crate) fn first(&self, index: usize) -> u64 {
+    pub fn first(&self, index: usize) -> u64 {
         u64::from_le(self.slots[index][0].load(Ordering::Relaxed))
     }
 
     /// Hands every slot before `index` over.
     #[inline]
-    pub(crate) fn hand_over(&self, index: usize) {
+    pub fn hand_over(&self, index: usize) {
         publish();
         self.bar.write(self.tail, u32::try_from(index).unwrap_or(0));
     }
 }
 
 /// Makes a ring that no device owns all zero.
-pub(crate) fn clear(slots: &Dma<Slot>) {
+pub fn clear(slots: &Dma<Slot>) {
     for word in slots.iter().flatten() {
         word.store(0, Ordering::Relaxed);
     }

@@ -11,15 +11,12 @@ use std::sync::Arc;
 use hugemem::{Burst, Fifo, Frame, Resident, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
-use port::{QueueState, Turn, TxCounts, TxQueue};
+use port::{Headers, QueueState, Turn, TxCounts, TxQueue};
 
-use crate::desc::{Asks, DONE, Format, Piece, REPORT, Words};
-use crate::headers::Headers;
+use crate::format::{Asks, DONE, Piece, REPORT, SendFormat, Words};
 use crate::ring::Ring;
 use crate::shared::Follower;
 
-/// Most buffers of a packet.
-pub(crate) const SEGMENTS: usize = 16;
 /// Packets from one report to the next, at most.
 const REPORT_EVERY: usize = 32;
 /// What the ring holds up to a slot that the device reports on.
@@ -46,12 +43,12 @@ struct Retired {
     packets: u64,
 }
 
-/// A send queue with descriptors of format `D`.
-pub(crate) struct Tx<B: Bar, D: Format> {
+/// A send queue with descriptors of format `S`.
+pub struct Tx<B: Bar, S: SendFormat> {
+    format: S,
     ring: Ring<B>,
     follower: Follower,
-    /// Shortest frame that is posted ([`crate::Kind::shortest`]) and largest, in bytes without
-    /// FCS.
+    /// Shortest frame that is posted and largest, in bytes without FCS.
     shortest: usize,
     largest: usize,
     /// What frames may ask of the device; the rest is not done.
@@ -79,14 +76,16 @@ pub(crate) struct Tx<B: Bar, D: Format> {
     context: Option<Words>,
     loaded: Option<Loaded>,
     retired: Vec<Retired>,
-    format: std::marker::PhantomData<D>,
 }
 
-impl<B: Bar, D: Format> Tx<B, D> {
-    /// A queue on a clear ring that posts frames of `sizes` bytes, without FCS.
-    pub(crate) fn new(
+impl<B: Bar, S: SendFormat> Tx<B, S> {
+    /// A queue on a clear ring that posts frames of `sizes` bytes, without FCS: shorter ones are
+    /// padded, larger ones refused. Of what frames ask, `offloads` is asked of the device.
+    #[must_use]
+    pub fn new(
         ring: Ring<B>,
         follower: Follower,
+        format: S,
         sizes: RangeInclusive<usize>,
         offloads: TxFlags,
     ) -> Self {
@@ -96,7 +95,8 @@ impl<B: Bar, D: Format> Tx<B, D> {
             packets: 0,
             owned: 0,
         };
-        Self {
+        let mut queue = Self {
+            format,
             held: Fifo::with_capacity(ring.len()),
             places: vec![mark; ring.len()].into_boxed_slice(),
             ring,
@@ -117,7 +117,15 @@ impl<B: Bar, D: Format> Tx<B, D> {
             context: None,
             loaded: None,
             retired: Vec::new(),
-            format: std::marker::PhantomData,
+        };
+        queue.begin();
+        queue
+    }
+
+    /// Writes what the device has to be told before the first packet. It goes with that.
+    fn begin(&mut self) {
+        if let Some(words) = self.format.first() {
+            self.put(words);
         }
     }
 
@@ -152,6 +160,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
         (self.first_mark, self.marks, self.unmarked) = (0, 0, 0);
         self.context = None;
         self.retired.clear();
+        self.begin();
         self.note();
     }
 
@@ -252,7 +261,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
         while !left.is_empty() {
             let (now, rest) = left.split_at(left.len().min(REPORT_EVERY - self.unmarked));
             for frame in now {
-                self.put(D::plain(frame.iova().get(), bytes(frame.len())));
+                self.put(self.format.plain(frame.iova().get(), bytes(frame.len())));
             }
             self.count(now.len(), now.len());
             self.mark(false);
@@ -272,7 +281,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
             let more = frames.iter().take_while(|frame| goes_on(frame)).count();
             let segments = (more + 1).min(frames.len());
             assert!(
-                segments <= SEGMENTS,
+                segments <= S::SEGMENTS,
                 "a packet has at most as many buffers as caps say"
             );
             // A context may come before it.
@@ -305,7 +314,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
     /// Writes the slots of one packet.
     fn post_packet(&mut self, parts: &mut [Frame], total: usize) {
         let asks = self.asks(&mut parts[0]);
-        if let Some(context) = D::context(&asks)
+        if let Some(context) = self.format.context(&asks)
             && self.context != Some(context)
         {
             self.put(context);
@@ -325,7 +334,7 @@ impl<B: Bar, D: Format> Tx<B, D> {
                 last: number == last,
                 total,
             };
-            self.put(D::piece(&piece, &asks));
+            self.put(self.format.piece(&piece, &asks));
         }
     }
 
@@ -338,12 +347,14 @@ impl<B: Bar, D: Format> Tx<B, D> {
         }
         if flags.intersects(TxFlags::IPV4_CHECKSUM | TxFlags::L4_CHECKSUM)
             && let Some(headers) = Headers::find(frame.bytes())
+            && self.format.reaches(&headers)
         {
             asks.ipv4 = flags.contains(TxFlags::IPV4_CHECKSUM) && headers.is_ipv4;
             asks.l4 = flags.contains(TxFlags::L4_CHECKSUM) && headers.l4_sum.is_some();
             asks.headers = (asks.ipv4 || asks.l4).then_some(headers);
             if asks.ipv4 {
-                // Legacy devices sum over the field too (developer's manual §3.5).
+                // Legacy devices sum over the field too (8254x developer's manual §3.5), others
+                // want it so (82599 datasheet §7.2.5).
                 let at = headers.ipv4_sum();
                 frame.bytes_mut()[at..at + 2].fill(0);
             }
@@ -374,7 +385,7 @@ fn pad(frame: &mut Frame, short: usize) -> usize {
     end
 }
 
-impl<B: Bar + Send, D: Format> TxQueue for Tx<B, D> {
+impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
     fn burst(&mut self, frames: &mut Burst) -> usize {
         if frames.is_empty() || !self.is_running() {
             return 0;
@@ -420,7 +431,7 @@ impl<B: Bar + Send, D: Format> TxQueue for Tx<B, D> {
         }
         let slots = set.slots().iter();
         let words = slots
-            .map(|slot| D::plain(slot.iova.get(), slot.len))
+            .map(|slot| self.format.plain(slot.iova.get(), slot.len))
             .collect();
         self.loaded = Some(Loaded { set, words });
     }
@@ -503,7 +514,7 @@ impl<B: Bar + Send, D: Format> TxQueue for Tx<B, D> {
     }
 }
 
-impl<B: Bar, D: Format> Drop for Tx<B, D> {
+impl<B: Bar, S: SendFormat> Drop for Tx<B, S> {
     fn drop(&mut self) {
         let held = &mut self.held;
         let frames = std::iter::from_fn(|| held.pop());

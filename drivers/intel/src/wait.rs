@@ -6,16 +6,16 @@ use port::PortError;
 
 /// How long a device may take, and how often to look.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limit {
+pub struct Limit {
     /// How long at most.
-    pub(crate) most: Duration,
+    pub most: Duration,
     /// How long from look to look.
-    pub(crate) step: Duration,
+    pub step: Duration,
 }
 
 impl Limit {
     /// `most` milliseconds, looking every `step` microseconds.
-    pub(crate) const fn of(most_ms: u64, step_us: u64) -> Self {
+    pub const fn of(most_ms: u64, step_us: u64) -> Self {
         Self {
             most: Duration::from_millis(most_ms),
             step: Duration::from_micros(step_us),
@@ -24,7 +24,7 @@ impl Limit {
 }
 
 /// Looks until `look` gives something; none once the time is over.
-pub(crate) fn until<T>(limit: Limit, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn until<T>(limit: Limit, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
         // Looked at once more after the time: this thread may have slept for longer.
@@ -40,7 +40,7 @@ pub(crate) fn until<T>(limit: Limit, mut look: impl FnMut() -> Option<T>) -> Opt
 }
 
 /// The error of a device that took too long.
-pub(crate) fn stuck(port: &str, what: &str, limit: Limit) -> PortError {
+pub fn stuck(port: &str, what: &str, limit: Limit) -> PortError {
     PortError::Stuck {
         port: port.to_owned(),
         what: what.to_owned(),

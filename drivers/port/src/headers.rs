@@ -1,23 +1,32 @@
-//! Where the headers of a frame are, so that the device can fill checksums in.
+//! Where a frame's headers are: what a driver has to tell a device that is asked to fill checksums
+//! in (`TxFlags::IPV4_CHECKSUM`, `TxFlags::L4_CHECKSUM`).
 
-/// The headers of a frame that a device is to fill checksums into.
+/// The outermost IP header of a frame, and what follows it. Places are in bytes from the frame's
+/// first.
+///
+/// ```
+/// use port::Headers;
+///
+/// let mut frame = [0; 60];
+/// frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+/// frame[23] = 17;
+/// let found = Headers::find(&frame).unwrap();
+/// assert_eq!((found.ip, found.l4, found.l4_sum), (14, 34, Some(6)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Headers {
+pub struct Headers {
     /// First byte of the IP header.
-    pub(crate) ip: u16,
+    pub ip: u16,
     /// First byte behind it, extension headers of IPv6 included.
-    pub(crate) l4: u16,
+    pub l4: u16,
     /// IPv4, not IPv6.
-    pub(crate) is_ipv4: bool,
+    pub is_ipv4: bool,
     /// TCP, not UDP.
-    pub(crate) is_tcp: bool,
+    pub is_tcp: bool,
     /// Where from `l4` the TCP or UDP checksum goes; none for any other protocol, for a fragment
     /// that is not the first, and where the header is cut off.
-    pub(crate) l4_sum: Option<u16>,
+    pub l4_sum: Option<u16>,
 }
-
-/// How far from the frame's first byte a device can be told of headers: its fields have 8 bits.
-const REACH: usize = 0xff;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -26,9 +35,11 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 impl Headers {
-    /// The headers of an Ethernet frame, behind any VLAN tags. None if it is no IP packet, or
-    /// the headers are cut off or out of the device's reach.
-    pub(crate) fn find(frame: &[u8]) -> Option<Self> {
+    /// The headers of an Ethernet frame, behind any VLAN tags. None if it is no IP packet, or the
+    /// headers are cut off. Whether a device can be told of places so far behind is its driver's
+    /// to know.
+    #[must_use]
+    pub fn find(frame: &[u8]) -> Option<Self> {
         let mut at = 12;
         let mut kind = half(frame, at)?;
         while TAGS.contains(&kind) {
@@ -47,10 +58,6 @@ impl Headers {
             _ => None,
         };
         let sum = sum.filter(|&sum| whole && half(frame, l4 + sum).is_some());
-        // MACLEN has 7 bits, IPLEN 9 and the legacy offsets 8 (82576 §7.2.2.2.1).
-        if ip > 127 || l4 + 16 > REACH {
-            return None;
-        }
         Some(Self {
             ip: u16::try_from(ip).ok()?,
             l4: u16::try_from(l4).ok()?,
@@ -61,7 +68,8 @@ impl Headers {
     }
 
     /// Where the IPv4 header checksum is.
-    pub(crate) fn ipv4_sum(&self) -> usize {
+    #[must_use]
+    pub fn ipv4_sum(&self) -> usize {
         usize::from(self.ip) + 10
     }
 }
@@ -163,7 +171,7 @@ mod test {
         ) {
             let frame = frame(&[], kind, &rest);
             if let Some(found) = Headers::find(&frame) {
-                prop_assert!(found.ip < found.l4 && usize::from(found.l4) < 256);
+                prop_assert!(found.ip < found.l4 && usize::from(found.l4) <= frame.len());
                 if let Some(sum) = found.l4_sum {
                     prop_assert!(usize::from(found.l4 + sum) + 2 <= frame.len());
                 }

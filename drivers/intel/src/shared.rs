@@ -1,4 +1,4 @@
-//! What the port shares with its queues (`port::Shared`), in this driver's words.
+//! What the port shares with its queues (`port::Shared`), in these drivers' words.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use port::Count;
 
 /// A completion that cannot be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lie {
+pub struct Lie {
     /// The length that it gives.
-    pub(crate) len: u16,
+    pub len: u16,
     /// Bytes of the buffer.
-    pub(crate) buffer: u16,
+    pub buffer: u16,
 }
 
 impl fmt::Display for Lie {
@@ -25,17 +25,17 @@ impl fmt::Display for Lie {
 
 /// What one queue counts.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     /// Frames that the device is done with (sending), or buffers that it filled (receiving).
-    pub(crate) done: Count,
+    pub done: Count,
     /// Frames posted (sending), or buffers armed (receiving).
-    pub(crate) posted: Count,
+    pub posted: Count,
     /// Frames that were refused as too long, or given up when the device was lost.
-    pub(crate) errors: Count,
+    pub errors: Count,
 }
 
 /// What the port and all its queues share.
-pub(crate) type Shared = port::Shared<Ledger, Lie>;
+pub type Shared = port::Shared<Ledger, Lie>;
 
 /// A queue's side of it.
-pub(crate) type Follower = port::Follower<Ledger, Lie>;
+pub type Follower = port::Follower<Ledger, Lie>;
