@@ -22,7 +22,7 @@ mod eeprom;
 mod interrupt;
 mod mailboxes;
 mod options;
-mod packet;
+pub(crate) mod packet;
 mod pci;
 mod pf;
 mod phy;

@@ -42,6 +42,7 @@ mod faults;
 mod frames;
 mod function;
 mod interrupt;
+pub mod ixgbe;
 mod objections;
 mod sim;
 pub mod vfio_user;

@@ -3,36 +3,36 @@
 
 /// A parsed frame.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     /// The tag behind the addresses: priority and id.
-    pub(super) vlan: Option<u16>,
-    pub(super) ip: Option<Ip<'a>>,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) ip: Option<Ip<'a>>,
 }
 
 /// An IP packet in a frame.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ip<'a> {
-    pub(super) v6: bool,
+pub(crate) struct Ip<'a> {
+    pub(crate) v6: bool,
     /// Whether the header's own checksum is right; IPv6 has none.
-    pub(super) header_good: Option<bool>,
-    pub(super) id: u16,
+    pub(crate) header_good: Option<bool>,
+    pub(crate) id: u16,
     /// Source and destination.
-    pub(super) addresses: &'a [u8],
+    pub(crate) addresses: &'a [u8],
     /// TCP or UDP, whole or at least its first fragment's ports.
-    pub(super) transport: Option<Transport<'a>>,
+    pub(crate) transport: Option<Transport<'a>>,
 }
 
 /// A TCP or UDP segment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Transport<'a> {
-    pub(super) tcp: bool,
-    pub(super) ports: &'a [u8],
+pub(crate) struct Transport<'a> {
+    pub(crate) tcp: bool,
+    pub(crate) ports: &'a [u8],
     /// Whether its checksum is right; none where there is none to check.
-    pub(super) good: Option<bool>,
+    pub(crate) good: Option<bool>,
 }
 
 /// Ones'-complement sum of `bytes` as 16-bit words, an odd last byte padded with zero.
-pub(super) fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
     let odd = words
         .remainder()
@@ -44,7 +44,7 @@ pub(super) fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// Folds a sum into 16 bits.
-pub(super) fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -53,7 +53,7 @@ pub(super) fn fold(mut sum: u64) -> u16 {
 
 /// Inserts the checksum over `frame[start..end]` at `at`. What stands there already is part of
 /// the sum: the pseudo-header's, or zero. False if the places are not inside.
-pub(super) fn insert(frame: &mut [u8], start: usize, end: usize, at: usize) -> bool {
+pub(crate) fn insert(frame: &mut [u8], start: usize, end: usize, at: usize) -> bool {
     let Some(covered) = frame.get(start..end) else {
         return false;
     };
@@ -76,7 +76,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 impl<'a> Packet<'a> {
     /// Parses `frame`, in which `vlan_type` marks a tag.
     #[inline]
-    pub(super) fn parse(frame: &'a [u8], vlan_type: u16) -> Self {
+    pub(crate) fn parse(frame: &'a [u8], vlan_type: u16) -> Self {
         let Some(mut kind) = word(frame, 12) else {
             return Self::default();
         };
@@ -149,7 +149,7 @@ fn transport<'a>(protocol: u8, addresses: &[u8], segment: &'a [u8]) -> Option<Tr
 }
 
 /// The FCS of `frame` (IEEE 802.3 §3.2.9), as it follows on the wire and in memory.
-pub(super) fn fcs(frame: &[u8]) -> [u8; 4] {
+pub(crate) fn fcs(frame: &[u8]) -> [u8; 4] {
     let crc = frame.iter().fold(u32::MAX, |crc, &byte| {
         let [low, ..] = crc.to_le_bytes();
         crc >> 8 ^ CRC[usize::from(low ^ byte)]
