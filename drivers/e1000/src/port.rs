@@ -170,7 +170,7 @@ impl<F: Function> E1000<F> {
         let advanced = self.kind == Kind::Igb;
         let reports = Reports {
             buffer: shape.buffer,
-            flags: reported(shape.offloads),
+            flags: reported(shape.offloads) | RxFlags::VLAN,
             put_tags_back: !shape.offloads.contains(Offloads::RX_VLAN),
             doubts_udp: false,
         };

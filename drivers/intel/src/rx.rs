@@ -22,7 +22,8 @@ const PATIENCE: usize = 32;
 pub struct Reports {
     /// Bytes that the device may write to a buffer.
     pub buffer: u16,
-    /// The verdicts that were asked for; others are dropped.
+    /// What was asked for; the rest is dropped. Where tags are put back, [`RxFlags::VLAN`] is
+    /// among them, for a frame that has no room for its tag.
     pub flags: RxFlags,
     /// Puts a tag back that the device strips though nobody asked for it.
     pub put_tags_back: bool,
@@ -226,7 +227,7 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
     /// What is said of a frame: what was asked for, less what the device cannot know.
     #[inline]
     fn judge(&self, frame: &mut Frame, one: &Completion) -> RxFlags {
-        let mut flags = one.flags & (self.reports.flags | RxFlags::VLAN);
+        let mut flags = one.flags & self.reports.flags;
         if self.reports.put_tags_back
             && flags.contains(RxFlags::VLAN)
             && put_tag_back(frame, one.vlan)

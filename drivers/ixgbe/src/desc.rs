@@ -5,43 +5,15 @@
 //! says *done*.
 
 use hw::mmio::Field;
-use port::RxFlags;
+use intel::{Asks, Completion, Piece, ReceiveFormat, SendFormat, Words};
+use port::{Headers, RxFlags};
 
-use crate::headers::Headers;
-
-/// The two words of a descriptor, in the host's order.
-pub(crate) type Words = [u64; 2];
-
-/// What is asked of the device for one packet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Asks {
-    /// Where the headers are, if a checksum is asked for.
-    pub(crate) headers: Option<Headers>,
-    /// Fills the IPv4 header checksum in.
-    pub(crate) ipv4: bool,
-    /// Fills the TCP or UDP checksum in.
-    pub(crate) l4: bool,
-    /// Inserts this tag.
-    pub(crate) vlan: Option<u16>,
-}
-
-/// Where a buffer is in its packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Bus address.
-    pub(crate) iova: u64,
-    /// Bytes.
-    pub(crate) len: u32,
-    /// The packet ends with it.
-    pub(crate) last: bool,
-    /// Bytes of the whole packet.
-    pub(crate) total: u32,
-}
-
-/// Sending, second word: *descriptor done*.
-pub(crate) const DONE: u64 = 1 << 32;
-/// Sending, second word: *report status*, so that the device sets [`DONE`].
-pub(crate) const REPORT: u64 = 1 << 27;
+/// Most buffers of a packet. The device takes 40 descriptors (DPDK, `IXGBE_TX_MAX_SEG`).
+pub(crate) const SEGMENTS: usize = 32;
+/// Shortest frame that is posted, in bytes without FCS; the driver pads shorter ones up to here,
+/// and the device from here to 60. A queue hangs on less than 14 bytes (DPDK, fc6f59a0d6), and
+/// PAYLEN wants 17 (Linux, `ixgbe_xmit_frame`).
+pub(crate) const SHORTEST: usize = 17;
 
 mod send {
     use super::Field;
@@ -108,24 +80,31 @@ impl Writer {
             always: Self::pf().always | send::CC,
         }
     }
+}
 
-    /// What has to be told before the first packet: the context of those that ask for nothing.
-    pub(crate) const fn first(self) -> Option<Words> {
+impl SendFormat for Writer {
+    const SEGMENTS: usize = SEGMENTS;
+
+    /// The context of packets that ask for nothing.
+    fn first(self) -> Option<Words> {
         if self.always & send::CC == 0 {
             return None;
         }
         Some([send::MACLEN.put(ETHERNET), send::DEXT | send::CONTEXT])
     }
 
-    /// A packet in one buffer of which nothing is asked.
     #[inline]
-    pub(crate) fn plain(self, iova: u64, len: u32) -> Words {
+    fn plain(self, iova: u64, len: u32) -> Words {
         let len = u64::from(len);
         [iova, len | self.always | send::EOP | len << 46]
     }
 
-    /// The context descriptor that comes before a packet of which `asks` is asked, if any.
-    pub(crate) fn context(asks: &Asks) -> Option<Words> {
+    /// MACLEN has 7 bits, IPLEN 9 (82599 datasheet §7.2.3.2.3).
+    fn reaches(self, headers: &Headers) -> bool {
+        headers.ip <= 0x7f && headers.l4 - headers.ip <= 0x1ff
+    }
+
+    fn context(self, asks: &Asks) -> Option<Words> {
         if asks.headers.is_none() && asks.vlan.is_none() {
             return None;
         }
@@ -143,8 +122,7 @@ impl Writer {
         Some([first, second])
     }
 
-    /// One buffer of a packet of which `asks` is asked.
-    pub(crate) fn piece(self, piece: &Piece, asks: &Asks) -> Words {
+    fn piece(self, piece: &Piece, asks: &Asks) -> Words {
         let mut second = u64::from(piece.len) | self.always;
         second |= if piece.last { send::EOP } else { 0 };
         if asks.headers.is_some() || asks.vlan.is_some() {
@@ -187,51 +165,17 @@ mod receive {
     pub(super) const TAG: Field = Field::bits(63, 48);
 }
 
-/// What a device says of a buffer that it filled.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Completion {
-    /// Bytes in it.
-    pub(crate) len: u16,
-    /// The packet ends with it.
-    pub(crate) last: bool,
-    /// The device took it for UDP.
-    pub(crate) udp: bool,
-    /// The tag that was stripped, if the flags say so.
-    pub(crate) vlan: u16,
-    /// The RSS hash, if the flags say so.
-    pub(crate) hash: u32,
-    /// What was found.
-    pub(crate) flags: RxFlags,
-}
-
-/// An empty buffer at `iova`.
-#[inline]
-pub(crate) const fn arm(iova: u64) -> Words {
-    [iova, 0]
-}
-
-/// True if the second word says that the buffer is filled.
-#[inline]
-pub(crate) const fn is_filled(second: u64) -> bool {
-    second & receive::DD != 0
-}
-
-/// How much of a completion is read: a queue reads what its port was started for, and nothing
-/// else.
-pub(crate) trait Reading: Send + Copy + 'static {
-    /// More than lengths.
-    const ALL: bool;
-
-    /// What the two words say; the first is read only if it has to be.
-    fn completion(first: impl FnOnce() -> u64, second: u64) -> Completion;
-}
-
-/// Lengths and damage.
+/// Lengths and damage: a queue reads what its port was started for, and nothing else.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths;
 
-impl Reading for Lengths {
+impl ReceiveFormat for Lengths {
     const ALL: bool = false;
+
+    #[inline]
+    fn is_filled(second: u64) -> bool {
+        second & receive::DD != 0
+    }
 
     #[inline]
     fn completion(_first: impl FnOnce() -> u64, second: u64) -> Completion {
@@ -250,8 +194,11 @@ impl Reading for Lengths {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Everything;
 
-impl Reading for Everything {
-    const ALL: bool = true;
+impl ReceiveFormat for Everything {
+    #[inline]
+    fn is_filled(second: u64) -> bool {
+        second & receive::DD != 0
+    }
 
     #[inline]
     fn completion(first: impl FnOnce() -> u64, second: u64) -> Completion {
@@ -290,4 +237,120 @@ fn verdict(bad: bool, if_bad: RxFlags, if_good: RxFlags) -> RxFlags {
 fn half(value: u64) -> u16 {
     let [a, b, ..] = value.to_le_bytes();
     u16::from_le_bytes([a, b])
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// UDP on IPv4 behind an Ethernet header.
+    fn asks(vlan: Option<u16>) -> Asks {
+        let mut frame = [0; 80];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[23] = 17;
+        Asks {
+            headers: Headers::find(&frame),
+            ipv4: true,
+            l4: true,
+            vlan,
+        }
+    }
+
+    const WHOLE: Piece = Piece {
+        iova: 0x1000,
+        len: 80,
+        last: true,
+        total: 80,
+    };
+    /// CC: every packet of a virtual function names a context.
+    const CC: u64 = 1 << 39;
+
+    #[test]
+    fn a_context_says_where_headers_are_and_which_tag_to_insert() {
+        let writer = Writer::pf();
+        let [first, second] = writer.context(&asks(Some(0x6123))).unwrap();
+        assert_eq!(
+            first,
+            0x6123_0000 | 14 << 9 | 20,
+            "tag, bytes before IP, bytes of IP"
+        );
+        assert_eq!(second, 0x10_2020_0400, "place 1, DEXT, context, IPv4");
+        // 80 bytes in all, IXSM and TXSM, place 1; EOP, IFCS, DEXT, VLE; data descriptor.
+        let [address, second] = writer.piece(&WHOLE, &asks(Some(0x6123)));
+        assert_eq!(address, 0x1000);
+        assert_eq!(second, 80 << 46 | 0x310 << 32 | 0x6330_0050);
+        let tag_only = Asks {
+            vlan: Some(0x6124),
+            ..Asks::default()
+        };
+        let [first, _] = writer.context(&tag_only).unwrap();
+        assert_eq!(first, 0x6124_0000 | 14 << 9);
+        assert_eq!(writer.context(&Asks::default()), None);
+    }
+
+    #[test]
+    fn a_virtual_function_tells_a_context_first_and_names_it_in_every_descriptor() {
+        assert_eq!(Writer::pf().first(), None);
+        let vf = Writer::vf();
+        let first = vf.first();
+        assert_eq!(first, Some([14 << 9, 0x2020_0000]), "14 bytes before IP");
+        let [_, plain] = vf.plain(0x1000, 60);
+        assert_eq!(plain, 60 << 46 | CC | 0x2330_003c, "place 0");
+        assert_eq!(Writer::pf().plain(0x1000, 60)[1] & CC, 0);
+        let l4 = Asks {
+            ipv4: false,
+            ..asks(None)
+        };
+        let [_, second] = vf.piece(&WHOLE, &l4);
+        assert_eq!(second >> 32 & 0xffff, 0x290, "TXSM, CC, place 1");
+    }
+
+    #[test]
+    fn a_buffer_that_goes_on_does_not_end_its_packet() {
+        let part = Piece {
+            last: false,
+            total: 330,
+            ..WHOLE
+        };
+        let [_, second] = Writer::pf().piece(&part, &Asks::default());
+        assert_eq!(second, 330 << 46 | 0x2230_0050, "IFCS, DEXT, and no EOP");
+    }
+
+    #[test]
+    fn hash_verdicts_and_tag_are_said_as_the_format_has_them() {
+        let said = |second| Everything::completion(|| 0xdead_beef_0000_0001, second);
+        let looked = 1 << 5 | 1 << 6;
+        let hash = RxFlags::HASH;
+        assert_eq!(
+            said(looked).flags,
+            hash | RxFlags::IPV4_GOOD | RxFlags::L4_GOOD
+        );
+        assert_eq!(
+            said(looked | 1 << 30).flags,
+            hash | RxFlags::IPV4_GOOD | RxFlags::L4_BAD
+        );
+        assert_eq!(
+            said(looked | 1 << 31).flags,
+            hash | RxFlags::IPV4_BAD | RxFlags::L4_GOOD
+        );
+        assert_eq!(said(1 << 29).flags, hash | RxFlags::ERROR);
+        let whole = said(0x2001 << 48 | 60 << 32 | 0b1011);
+        assert_eq!((whole.len, whole.last, whole.vlan), (60, true, 0x2001));
+        assert_eq!(
+            (whole.hash, whole.flags),
+            (0xdead_beef, hash | RxFlags::VLAN)
+        );
+        let first = |word| Everything::completion(|| word, 3);
+        assert!(first(1 << 9).udp && !first(0).udp);
+        assert_eq!(first(0).flags, RxFlags::empty(), "no hash");
+    }
+
+    #[test]
+    fn lengths_alone_do_not_look_at_the_first_word() {
+        let unseen = || panic!("it is a read from memory");
+        let damaged = Lengths::completion(unseen, 0x2001 << 48 | 61 << 32 | 1 << 29 | 0b1001);
+        assert_eq!((damaged.len, damaged.last), (61, false));
+        assert_eq!(damaged.flags, RxFlags::ERROR);
+        assert!(Lengths::is_filled(1) && !Lengths::is_filled(2));
+    }
 }

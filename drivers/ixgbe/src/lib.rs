@@ -2,12 +2,9 @@
 //! (`ixgbevf`).
 //!
 //! A NIC of this family has rings of 16-byte descriptors in memory, one for each queue and
-//! direction. Driver and device own the slots of a ring in turn: the *tail* register says how far
-//! the device may go, a *done* bit in the descriptor says how far it went ([`ring`], [`desc`]).
-//! Sending asks for that bit once in 32 packets and once a burst, so that one look completes many
-//! ([`tx`]); receiving gets it for each buffer, and reads no more of a completion than the port
-//! was started for ([`rx`]). Queues run by themselves once started; what they share with the port
-//! is a word that says whether to run ([`shared`]).
+//! direction. The queues are those of all of Intel's NICs (crate `intel`), over the layout of
+//! descriptors that is here ([`desc`]): receiving reads no more of a completion than the port was
+//! started for.
 //!
 //! A physical function is reset, configured and asked for its link and counters through registers
 //! ([`pf`]). A virtual function has queue registers of its own and asks its physical function for
@@ -24,7 +21,6 @@ mod control;
 mod desc;
 mod error;
 mod filter;
-mod headers;
 mod jumbo;
 mod kind;
 mod link;
@@ -35,16 +31,11 @@ mod plan;
 mod port;
 mod queues;
 mod regs;
-mod ring;
-mod rx;
-mod shared;
 mod stats;
 #[cfg(test)]
 mod test;
-mod tx;
 mod vf;
 mod vf_regs;
-mod wait;
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! The link, and what brings it up.
 
 use hw::Bar;
+use intel::wait::{Limit, until};
 use port::{Link, LinkState};
 
 use crate::kind::{Mac, Media};
 use crate::regs::{self, Autoc, Esdp, Links, Msca};
-use crate::wait::{Limit, until};
 
 /// How long the PHY may take to answer (Linux, `IXGBE_MDIO_COMMAND_TIMEOUT`: 100 times 10 µs).
 const ANSWER: Limit = Limit::of(5, 20);

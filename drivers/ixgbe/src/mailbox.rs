@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use hw::Bar;
+use intel::wait::{Limit, stuck, until};
 use port::PortError;
 
 use crate::vf_regs::{self as regs, Mailbox as Bits};
-use crate::wait::{Limit, stuck, until};
 
 /// How long the PF may take: its driver may wait for a lock, or run on an emulated core.
 const ANSWER: Limit = Limit::of(2_000, 50);

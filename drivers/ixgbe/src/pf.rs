@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
+use intel::wait::{Limit, stuck, until};
 use port::{Link, Mac as Address, Offloads, PortError};
 
 use crate::control::{Change, Control, Health, Setup};
@@ -19,7 +20,6 @@ use crate::regs::{
     Rfctl, Rttdcs, Rxcsum, Rxctrl, Secrxctrl, Secrxstat, Status, Vlnctrl,
 };
 use crate::stats::Totals;
-use crate::wait::{Limit, stuck, until};
 
 /// How long a reset may take. DPDK waits for 10 ms.
 const RESET: Limit = Limit::of(500, 100);

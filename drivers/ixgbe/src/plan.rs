@@ -3,13 +3,19 @@
 use std::ops::RangeInclusive;
 
 use hugemem::{Dma, Memory, MemoryError};
+use intel::{ALIGN, Slot};
 use port::{Caps, Config, Limits, Offloads, Rss, StartError};
 
+use crate::desc::SEGMENTS;
 use crate::kind::{Kind, Model};
 use crate::options::Options;
-use crate::ring::{self, ALIGN, SLOTS_MAX, SLOTS_MIN, Slot, VF_SLOTS_MAX};
-use crate::tx::SEGMENTS;
 
+/// Fewest slots of a ring (Linux, `IXGBE_MIN_TXD`).
+const SLOTS_MIN: usize = 64;
+/// Most slots of a physical function's ring (Linux, `IXGBE_MAX_TXD_82599`; X550 has more).
+const SLOTS_MAX: usize = 8192;
+/// Most slots of a virtual function's ring (Linux, `IXGBEVF_MAX_TXD`).
+const VF_SLOTS_MAX: usize = 4096;
 /// Slots of a receive ring when nobody asks. More than of a send ring, so that a receiver that
 /// looks late still has room for all that one like it had posted.
 const RX_SLOTS: usize = 1024;
@@ -279,7 +285,7 @@ impl Rings {
 
     /// Makes every ring empty.
     pub(crate) fn clear(&self) {
-        self.all().for_each(ring::clear);
+        self.all().for_each(intel::clear);
     }
 
     /// True if they are part of `memory` and as many and as long as `shape` says.

@@ -5,21 +5,18 @@ use std::time::{Duration, Instant};
 
 use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
+use intel::{Follower, ReceiveFormat, Reports, Ring, Rx, Shared, Tx};
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
     QueueId, Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
 };
 
 use crate::control::{Change, Control, Health, Setup};
-use crate::desc::{Everything, Lengths, Reading, Writer};
+use crate::desc::{Everything, Lengths, SHORTEST, Writer};
 use crate::filter::{self, Wanted};
 use crate::kind::{Kind, Mac as Generation, Model};
 use crate::plan::{MAX_FRAME, Rings, Shape, Spread};
 use crate::regs::QueueRegs;
-use crate::ring::Ring;
-use crate::rx::{Reports, Rx};
-use crate::shared::{Follower, Shared};
-use crate::tx::Tx;
 
 /// Bytes around a payload: Ethernet header and FCS.
 const AROUND: usize = 18;
@@ -168,11 +165,17 @@ impl<F: Function> Ixgbe<F> {
     }
 
     /// Gives the queues out, with what receive queues read of completions.
-    fn queues<R: Reading>(&self, shape: &Shape, rings: &Rings, shared: &Arc<Shared>) -> Queues {
+    fn queues<R: ReceiveFormat>(
+        &self,
+        shape: &Shape,
+        rings: &Rings,
+        shared: &Arc<Shared>,
+    ) -> Queues {
         let is_vf = self.model.kind() == Kind::IxgbeVf;
         let reports = Reports {
             buffer: shape.buffer,
             flags: reported(shape),
+            put_tags_back: false,
             doubts_udp: self.model.mac == Generation::M82599,
         };
         let mut queues = Queues::default();
@@ -187,7 +190,8 @@ impl<F: Function> Ixgbe<F> {
             let queue: Box<dyn RxQueue> = Box::new(Rx::<_, R>::new(ring, follower, reports));
             queues.rx.push(queue);
         }
-        let (asked, largest) = (asked(shape.offloads), self.longest() + TAG - FCS);
+        let asked = asked(shape.offloads);
+        let sizes = SHORTEST..=self.longest() + TAG - FCS;
         for (number, slots) in (0..).zip(&rings.tx) {
             let (regs, writer) = if is_vf {
                 (QueueRegs::vf_tx(number), Writer::vf())
@@ -196,7 +200,8 @@ impl<F: Function> Ixgbe<F> {
             };
             let ring = Ring::new(slots.clone(), self.bar.clone(), regs.tail());
             let follower = Follower::new(shared, QueueId::Tx(queues.tx.len()));
-            let queue: Box<dyn TxQueue> = Box::new(Tx::new(ring, follower, writer, largest, asked));
+            let tx = Tx::new(ring, follower, writer, sizes.clone(), asked);
+            let queue: Box<dyn TxQueue> = Box::new(tx);
             queues.tx.push(queue);
         }
         queues

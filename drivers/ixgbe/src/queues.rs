@@ -2,11 +2,11 @@
 
 use hugemem::Dma;
 use hw::Bar;
+use intel::Slot;
+use intel::wait::{Limit, stuck, until};
 use port::PortError;
 
 use crate::regs::{QueueRegs, Rxdctl, Srrctl, Txdctl};
-use crate::ring::Slot;
-use crate::wait::{Limit, stuck, until};
 
 /// How long a queue may take to say that it runs. Linux and DPDK wait for 10 ms.
 const START: Limit = Limit::of(100, 20);
