@@ -1,45 +1,14 @@
 //! Which frames a physical function accepts (developer's manual §3.2.1, 82576 §7.1.1).
 
 use hw::Bar;
-use port::{Mac, PortError};
+use intel::{Wanted, is_group};
+use port::Mac;
 
 use crate::regs::{self, Rctl};
 
 /// Addresses that the device compares exactly, its own included. There are 16 places and more;
 /// on 82574 the last may be the firmware's (Linux, `e1000_init_mac_params_82571`).
 pub(crate) const EXACT: usize = 15;
-
-/// What the user asked of the port's filters: told to the device whenever it is started.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
-    /// Accepts every frame.
-    pub(crate) promiscuous: bool,
-    /// Accepts every multicast.
-    pub(crate) all_multicast: bool,
-    /// Further addresses, unicast and multicast.
-    pub(crate) macs: Vec<Mac>,
-    /// VLANs that are accepted.
-    pub(crate) vlans: Vec<u16>,
-    /// Another address of its own.
-    pub(crate) mac: Option<Mac>,
-}
-
-impl Wanted {
-    /// Unicast addresses among the further ones.
-    pub(crate) fn stations(&self) -> impl Iterator<Item = &Mac> {
-        self.macs.iter().filter(|mac| !is_group(mac))
-    }
-
-    /// Multicast addresses among them.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &Mac> {
-        self.macs.iter().filter(|mac| is_group(mac))
-    }
-}
-
-/// True for a multicast address.
-pub(crate) fn is_group(mac: &Mac) -> bool {
-    mac[0] & 1 != 0
-}
 
 /// The place of a group in the hash filter: bits 47:36 of the address, as RCTL.MO of 0 and the
 /// mailbox of 82576 have it (developer's manual §13.5.1).
@@ -60,18 +29,6 @@ pub(crate) fn own_address<B: Bar>(bar: &B) -> Option<Mac> {
     let high = bar.read(regs::RAH.of(0)).to_le_bytes();
     let mac = [low[0], low[1], low[2], low[3], high[0], high[1]];
     (mac != [0; 6] && !is_group(&mac)).then_some(mac)
-}
-
-/// Checks that the device can compare so many addresses.
-pub(crate) fn check_addresses(port: &str, macs: &[Mac]) -> Result<(), PortError> {
-    let stations = macs.iter().filter(|mac| !is_group(mac)).count();
-    if stations < EXACT {
-        return Ok(());
-    }
-    Err(PortError::NotOffered {
-        port: port.to_owned(),
-        what: format!("a filter of more than {} unicast addresses", EXACT - 1),
-    })
 }
 
 /// Writes all addresses: the port's own, then stations, then groups as long as there are exact

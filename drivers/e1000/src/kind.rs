@@ -1,5 +1,7 @@
 //! Which devices there are, and in what they differ.
 
+use intel::INTEL;
+
 /// A family of devices that are programmed alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -27,9 +29,6 @@ pub(crate) struct Model {
     /// Largest frame, in bytes with FCS.
     pub(crate) max_frame: usize,
 }
-
-/// Intel's PCI vendor id.
-pub(crate) const INTEL: u16 = 0x8086;
 
 const fn row(id: u16, name: &'static str, kind: Kind, queues: usize, max_frame: usize) -> Model {
     Model {

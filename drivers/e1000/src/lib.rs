@@ -7,18 +7,16 @@
 //!
 //! A physical function is reset, configured and asked for its link and counters through registers
 //! ([`pf`]). A virtual function has queue registers of its own and asks its physical function for
-//! everything else, through a mailbox ([`vf`], [`mailbox`]). The port ([`port`]) is the same over
-//! both, and so is what happens when the device loses its settings in mid-run, through a reset of
-//! its own or its physical function's: queues pause and clear their rings, the device is started
-//! over, queues go on.
+//! everything else, through a mailbox ([`vf`], [`mailbox`]). The port around both is that
+//! of all of Intel's NICs, and what it has to know of these is their [`design`].
 //!
 //! Sections (§) refer to Intel's PCI/PCI-X Family of Gigabit Ethernet Controllers Software
 //! Developer's Manual (317453), or where they say so to the 82574 datasheet (317694) or the 82576
 //! datasheet (320961). Where hardware differs from those, the source is Linux.
 #![forbid(unsafe_code)]
 
-mod control;
 mod desc;
+mod design;
 mod error;
 mod filter;
 mod kind;
@@ -27,7 +25,6 @@ mod mailbox;
 mod options;
 mod pf;
 mod plan;
-mod port;
 mod queues;
 mod regs;
 mod stats;
@@ -37,18 +34,17 @@ mod vf;
 
 use std::sync::Arc;
 
-use ::port::{Port, PortError};
 use hw::Bar;
 use hw::function::{COMMAND, Function, command, set_bus_master};
+use intel::{Control, Nic};
+use port::{Port, PortError};
 
 pub use error::OpenError;
 pub use kind::Kind;
 pub use options::Options;
 
-use control::Control;
 use kind::Model;
 use pf::Pf;
-use port::E1000;
 use vf::Vf;
 
 /// Vendor and device id in configuration space (PCI 3.0 §6.2.1).
@@ -104,7 +100,7 @@ pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn P
     } else {
         Box::new(Pf::open(Arc::clone(&function), bar.clone(), model)?)
     };
-    Ok(Box::new(E1000::new(function, bar, (model, caps), control)))
+    Ok(Box::new(Nic::new(function, bar, model, caps, control)))
 }
 
 /// Lets the function's registers answer, and keeps it off its interrupt line. In a virtual

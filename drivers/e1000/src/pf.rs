@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
 use intel::wait::{Limit, stuck, until};
+use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted};
 use port::{Link, LinkState, Mac, Offloads, PortError};
 
-use crate::control::{Change, Control, Health, Setup};
 use crate::error::OpenError;
-use crate::filter::{self, Wanted};
+use crate::filter;
 use crate::kind::{Kind, Model};
 use crate::link;
-use crate::plan::Spread;
 use crate::queues;
 use crate::regs::{self, Ctrl, CtrlExt, Eecd, Mrqc, QueueRegs, Rctl, Rxcsum, Status, Tctl};
 use crate::stats::Totals;
@@ -391,7 +390,7 @@ impl<F: Function> Control for Pf<F> {
         Ok(())
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &dyn Counted {
         &self.totals
     }
 }

@@ -1,6 +1,7 @@
 //! What the device counts, added up over resets and registers that wrap or clear themselves.
 
 use hw::Bar;
+use intel::Counted;
 use port::{Counters, Extended};
 
 use crate::regs::count::{self, Row};
@@ -121,9 +122,10 @@ impl Totals {
             .map(|(_, sum)| sum)
             .sum()
     }
+}
 
-    /// The counters that every port has.
-    pub(crate) fn counters(&self) -> Counters {
+impl Counted for Totals {
+    fn counters(&self) -> Counters {
         // QEMU's 8254x leaves the octets of good frames at zero.
         let octets = |good: &[&str], total: &[&str]| match self.sum(good) {
             0 if self.source == Source::Qemu => self.sum(total),
@@ -140,8 +142,7 @@ impl Totals {
         }
     }
 
-    /// Everything, by datasheet name.
-    pub(crate) fn extended(&self) -> Vec<Extended> {
+    fn extended(&self) -> Vec<Extended> {
         let rows = self.rows.iter().zip(&self.sums);
         let mut all: Vec<_> = rows
             .map(|(row, &value)| Extended {

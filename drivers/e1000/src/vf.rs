@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
+use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted, is_group};
 use port::{Link, Mac, PortError};
 
-use crate::control::{Change, Control, Health, Setup};
 use crate::error::OpenError;
-use crate::filter::{self, Wanted};
+use crate::filter;
 use crate::link;
 use crate::mailbox::{Answer, Mailbox, Message, WORDS, request};
-use crate::plan::Spread;
 use crate::queues;
 use crate::regs::{self, Ctrl, QueueRegs, Status};
 use crate::stats::Totals;
@@ -111,7 +110,7 @@ impl<F: Function> Vf<F> {
                 let [a, b, c, d] = words[1].to_le_bytes();
                 let [e, f, ..] = words[2].to_le_bytes();
                 let mac = [a, b, c, d, e, f];
-                if mac != [0; 6] && !filter::is_group(&mac) {
+                if mac != [0; 6] && !is_group(&mac) {
                     (self.mac, self.is_given) = (mac, true);
                 }
             }
@@ -278,7 +277,7 @@ impl<F: Function> Control for Vf<F> {
         self.status().map(drop)
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &dyn Counted {
         &self.totals
     }
 }

@@ -1,45 +1,14 @@
 //! Which frames a physical function accepts (82599 datasheet §7.1.1).
 
 use hw::Bar;
-use port::{Mac, PortError};
+use intel::{Wanted, is_group};
+use port::Mac;
 
 use crate::regs::{self, Fctrl, PLACES};
 
 /// Addresses that the device compares exactly, its own included. The last place is left to
 /// storage's address (Linux, `ixgbe_reset_hw_82599`, SAN MAC).
 const EXACT: u32 = PLACES - 1;
-
-/// What the user asked of the port's filters: told to the device whenever it is started.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Wanted {
-    /// Accepts every frame.
-    pub(crate) promiscuous: bool,
-    /// Accepts every multicast.
-    pub(crate) all_multicast: bool,
-    /// Further addresses, unicast and multicast.
-    pub(crate) macs: Vec<Mac>,
-    /// VLANs that are accepted.
-    pub(crate) vlans: Vec<u16>,
-    /// Another address of its own.
-    pub(crate) mac: Option<Mac>,
-}
-
-impl Wanted {
-    /// Unicast addresses among the further ones.
-    pub(crate) fn stations(&self) -> impl Iterator<Item = &Mac> {
-        self.macs.iter().filter(|mac| !is_group(mac))
-    }
-
-    /// Multicast addresses among them.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &Mac> {
-        self.macs.iter().filter(|mac| is_group(mac))
-    }
-}
-
-/// True for a multicast address.
-pub(crate) fn is_group(mac: &Mac) -> bool {
-    mac[0] & 1 != 0
-}
 
 /// The place of a group in the hash filter: 12 bits of the address, from bit 36, 35, 34 or 32 on
 /// as `kind` (MCSTCTRL.MO) says (82599 datasheet §8.2.3.7).
@@ -64,18 +33,6 @@ pub(crate) fn own_address<B: Bar>(bar: &B) -> Option<Mac> {
     let high = bar.read(high).to_le_bytes();
     let mac = [low[0], low[1], low[2], low[3], high[0], high[1]];
     (mac != [0; 6] && !is_group(&mac)).then_some(mac)
-}
-
-/// Checks that the device can compare so many addresses.
-pub(crate) fn check_addresses(port: &str, macs: &[Mac], places: usize) -> Result<(), PortError> {
-    let stations = macs.iter().filter(|mac| !is_group(mac)).count();
-    if stations <= places {
-        return Ok(());
-    }
-    Err(PortError::NotOffered {
-        port: port.to_owned(),
-        what: format!("a filter of more than {places} unicast addresses"),
-    })
 }
 
 /// Further unicast addresses that a physical function can compare.

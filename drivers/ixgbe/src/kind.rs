@@ -1,7 +1,6 @@
 //! Which devices there are, and in what they differ.
 
-/// Intel's PCI vendor id.
-pub(crate) const INTEL: u16 = 0x8086;
+use intel::INTEL;
 
 /// A generation of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,17 +8,15 @@
 //!
 //! A physical function is reset, configured and asked for its link and counters through registers
 //! ([`pf`]). A virtual function has queue registers of its own and asks its physical function for
-//! everything else, through a mailbox ([`vf`], [`mailbox`]). The port ([`port`]) is the same over
-//! both, and so is what happens when the device loses its settings in mid-run, through a reset of
-//! its own or its physical function's: queues pause and clear their rings, the device is started
-//! over, queues go on.
+//! everything else, through a mailbox ([`vf`], [`mailbox`]). The port around both is that
+//! of all of Intel's NICs, and what it has to know of these is their [`design`].
 //!
 //! Sections (§) refer to Intel's 82599 datasheet (331520). Where hardware or the other side of the
 //! mailbox differs from that, the source is Linux or DPDK, and named.
 #![forbid(unsafe_code)]
 
-mod control;
 mod desc;
+mod design;
 mod error;
 mod filter;
 mod jumbo;
@@ -28,7 +26,6 @@ mod mailbox;
 mod options;
 mod pf;
 mod plan;
-mod port;
 mod queues;
 mod regs;
 mod stats;
@@ -39,19 +36,18 @@ mod vf_regs;
 
 use std::sync::Arc;
 
-use ::port::{Port, PortError};
 use hw::Bar;
 use hw::function::{COMMAND, Function, command, set_bus_master};
+use intel::{Control, Nic};
+use port::{Port, PortError};
 
 pub use error::OpenError;
 pub use kind::Kind;
 pub use options::Options;
 
-use control::Control;
 use kind::Model;
 use pf::Pf;
 use plan::Has;
-use port::Ixgbe;
 use vf::Vf;
 
 /// Vendor and device id in configuration space (PCI 3.0 §6.2.1).
@@ -113,7 +109,7 @@ pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn P
     };
     let caps =
         plan::caps(&model, &has, options).map_err(|what| PortError::NotOffered { port, what })?;
-    Ok(Box::new(Ixgbe::new(function, bar, (model, caps), control)))
+    Ok(Box::new(Nic::new(function, bar, model, caps, control)))
 }
 
 /// Lets the function's registers answer, and keeps it off its interrupt line. In a virtual

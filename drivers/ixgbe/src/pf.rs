@@ -6,14 +6,13 @@ use std::time::Duration;
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
 use intel::wait::{Limit, stuck, until};
+use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted};
 use port::{Link, Mac as Address, Offloads, PortError};
 
-use crate::control::{Change, Control, Health, Setup};
 use crate::error::OpenError;
-use crate::filter::{self, Wanted};
+use crate::filter;
 use crate::kind::{Mac, Media, Model};
 use crate::link;
-use crate::plan::Spread;
 use crate::queues::{self, RxSettings};
 use crate::regs::{
     self, Ctrl, CtrlExt, Dmatxctl, Eec, Fctrl, Hlreg0, Links, Mflcn, Mrqc, QueueRegs, Rdrxctl,
@@ -418,7 +417,7 @@ impl<F: Function> Control for Pf<F> {
         self.status().map(drop)
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &dyn Counted {
         &self.totals
     }
 }

@@ -2,9 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use hugemem::{Dma, Memory, MemoryError};
-use intel::{ALIGN, Slot};
-use port::{Caps, Config, Limits, Offloads, Rss, StartError};
+use intel::Fit;
+use port::{Caps, Limits, Offloads};
 
 use crate::desc::SEGMENTS;
 use crate::kind::{Kind, Model};
@@ -24,8 +23,6 @@ const TX_SLOTS: usize = 512;
 /// Largest frame, in bytes with FCS: what Linux's PF lets a VF have, and sets itself
 /// (`IXGBE_MAX_JUMBO_FRAME_SIZE`).
 pub(crate) const MAX_FRAME: usize = 9728;
-/// Bytes of the hash's key.
-const KEY: usize = 40;
 
 /// What one device has: a virtual function's is what its physical function gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,74 +93,6 @@ pub(crate) fn caps(model: &Model, has: &Has, options: &Options) -> Result<Caps, 
     })
 }
 
-/// A run's shape.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shape {
-    /// Receive queues, and slots of each.
-    pub(crate) rx: (usize, usize),
-    /// Send queues, and slots of each.
-    pub(crate) tx: (usize, usize),
-    /// Bytes that the device may write to a receive buffer.
-    pub(crate) buffer: u16,
-    /// What the device shall do to frames.
-    pub(crate) offloads: Offloads,
-    /// Key and table, for several receive queues.
-    pub(crate) rss: Option<Spread>,
-}
-
-/// How frames spread over receive queues, as the device wants it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spread {
-    /// The Toeplitz key.
-    pub(crate) key: [u8; KEY],
-    /// A queue for each value of the hash's low bits.
-    pub(crate) table: Box<[u8]>,
-}
-
-impl Spread {
-    /// In turn, with a key under which both directions of a flow have one hash.
-    fn even(queues: usize, entries: usize) -> Self {
-        let key = std::array::from_fn(|n| if n % 2 == 0 { 0x6d } else { 0x5a });
-        let queue = |n| u8::try_from(n % queues.max(1)).unwrap_or(0);
-        Self {
-            key,
-            table: (0..entries).map(queue).collect(),
-        }
-    }
-
-    /// As `rss` says, over `queues` queues, in a table of `entries`; else what would be possible.
-    pub(crate) fn new(rss: &Rss, queues: usize, entries: usize) -> Result<Self, String> {
-        let key = rss.key.as_slice().try_into();
-        let key = key.map_err(|_| format!("a key of {KEY} bytes"))?;
-        let asked = &rss.table;
-        let fits = match asked.len() {
-            0 => false,
-            len if len <= entries => entries.is_multiple_of(len),
-            // A longer table will do if it repeats itself.
-            len => {
-                let (first, rest) = asked.split_at(entries);
-                len.is_multiple_of(entries) && rest.chunks(entries).all(|part| part == first)
-            }
-        };
-        if !fits {
-            return Err(format!(
-                "a table of {entries} queues, or a part of it to repeat"
-            ));
-        }
-        let known = |queue: &u16| {
-            let known = u8::try_from(*queue).ok();
-            let known = known.filter(|&queue| usize::from(queue) < queues);
-            known.ok_or_else(|| format!("queues below {queues}"))
-        };
-        asked.iter().try_for_each(|queue| known(queue).map(drop))?;
-        let table = asked.iter().cycle().take(entries).map(known);
-        Ok(Self {
-            key,
-            table: table.collect::<Result<_, _>>()?,
-        })
-    }
-}
-
 /// The largest buffer that the device can use of frames that hold `capacity` bytes: counted in
 /// units of 1 KiB, up to 16 (82599 datasheet §8.2.3.8, SRRCTL).
 fn buffer(capacity: usize) -> Option<u16> {
@@ -171,137 +100,26 @@ fn buffer(capacity: usize) -> Option<u16> {
     (units > 0).then_some(units * 1024)
 }
 
-impl Shape {
-    /// The shape that `config` asks for.
-    pub(crate) fn new(
-        port: &str,
-        model: &Model,
-        caps: &Caps,
-        config: &Config,
-    ) -> Result<Self, StartError> {
-        let unsupported = |what, asked: String, allowed: String| StartError::Unsupported {
-            port: port.to_owned(),
-            what,
-            asked,
-            allowed,
-        };
-        let missing = config.offloads - caps.offloads;
-        if !missing.is_empty() {
-            let names: Vec<&str> = missing.iter_names().map(|(name, _)| name).collect();
-            let allowed = "this device does not offer it".into();
-            return Err(unsupported("offloading", names.join(", "), allowed));
-        }
-        for (what, asked, limits) in [
-            (
-                "a number of receive queues",
-                config.rx_queues,
-                &caps.rx_queues,
-            ),
-            ("a number of send queues", config.tx_queues, &caps.tx_queues),
-        ] {
-            if !limits.allow(asked) {
-                let allowed = format!("at most {}", limits.range.end());
-                return Err(unsupported(what, asked.to_string(), allowed));
-            }
-        }
-        let rx = config.rx_slots.unwrap_or(caps.rx_slots.default);
-        let tx = config.tx_slots.unwrap_or(caps.tx_slots.default);
-        for (what, asked, limits) in [
-            ("a receive ring", rx, &caps.rx_slots),
-            ("a send ring", tx, &caps.tx_slots),
-        ] {
-            if !limits.allow(asked) {
-                let range = &limits.range;
-                let allowed = format!("{} to {} slots, a power of two", range.start(), range.end());
-                return Err(unsupported(what, format!("{asked} slots"), allowed));
-            }
-        }
-        let buffer = buffer(config.rx_capacity).ok_or_else(|| {
-            let asked = format!("{} bytes", config.rx_capacity);
-            unsupported("a receive frame", asked, "1024 at least".into())
-        })?;
-        let queues = config.rx_queues;
-        let rss = match &config.rss {
-            Some(_) if !caps.offloads.contains(Offloads::RSS) => {
-                let allowed = "this device has none".into();
-                return Err(unsupported("spreading by RSS", "a table".into(), allowed));
-            }
-            Some(rss) => Some(
-                Spread::new(rss, queues, model.table())
-                    .map_err(|allowed| unsupported("RSS", format!("{rss:?}"), allowed))?,
-            ),
-            // Of a virtual function without RSS, it is its PF that spreads.
-            None if caps.offloads.contains(Offloads::RSS)
-                && (queues > 1 || config.offloads.contains(Offloads::RSS)) =>
-            {
-                Some(Spread::even(queues, model.table()))
-            }
-            None => None,
-        };
-        Ok(Self {
-            rx: (queues, rx),
-            tx: (config.tx_queues, tx),
-            buffer,
-            offloads: config.offloads,
-            rss,
-        })
-    }
-
-    /// Bytes of memory that its rings take.
-    pub(crate) fn bytes(&self) -> usize {
-        let ring = |slots: usize| slots * size_of::<Slot>() + ALIGN;
-        self.rx.0 * ring(self.rx.1) + self.tx.0 * ring(self.tx.1)
-    }
-
-    /// Carves the memory that it takes.
-    pub(crate) fn carve(&self, memory: &Memory) -> Result<Rings, MemoryError> {
-        let carve = |(count, slots): (usize, usize)| {
-            (0..count)
-                .map(|_| memory.carve(slots, ALIGN))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        Ok(Rings {
-            rx: carve(self.rx)?,
-            tx: carve(self.tx)?,
-            shape: (self.rx, self.tx),
-        })
-    }
-}
-
-/// The rings of a run, kept from one start to the next, as memory is carved for good.
-#[derive(Debug, Clone)]
-pub(crate) struct Rings {
-    /// Receive rings, by queue.
-    pub(crate) rx: Vec<Dma<Slot>>,
-    /// Send rings, by queue.
-    pub(crate) tx: Vec<Dma<Slot>>,
-    shape: ((usize, usize), (usize, usize)),
-}
-
-impl Rings {
-    fn all(&self) -> impl Iterator<Item = &Dma<Slot>> {
-        self.rx.iter().chain(&self.tx)
-    }
-
-    /// Makes every ring empty.
-    pub(crate) fn clear(&self) {
-        self.all().for_each(intel::clear);
-    }
-
-    /// True if they are part of `memory` and as many and as long as `shape` says.
-    pub(crate) fn serve(&self, memory: &Memory, shape: &Shape) -> bool {
-        self.shape == (shape.rx, shape.tx) && self.all().all(|ring| ring.is_in(memory))
+/// What `model` makes of frames that hold `capacity` bytes.
+pub(crate) fn fit(model: &Model, capacity: usize) -> Fit {
+    Fit {
+        buffer: buffer(capacity),
+        least: 1024,
+        table: model.table(),
     }
 }
 
 #[cfg(test)]
 mod test {
+    use intel::Shape;
+    use port::{Config, Rss, StartError};
+
     use super::*;
 
     fn shape(device: u16, config: &Config) -> Result<Shape, StartError> {
         let model = Model::of(0x8086, device).unwrap();
         let caps = caps(&model, &Has::PF, &Options::default()).unwrap();
-        Shape::new("test", &model, &caps, config)
+        Shape::new("test", &caps, config, &fit(&model, config.rx_capacity))
     }
 
     #[test]
@@ -332,21 +150,6 @@ mod test {
         for bad in [vec![0, 3], vec![], vec![0; 3], vec![0; 129]] {
             assert!(shape(0x10fb, &rss(bad)).is_err());
         }
-    }
-
-    #[test]
-    fn a_table_longer_than_the_device_s_must_repeat_itself() {
-        let table = |last: u16| {
-            let mut table: Vec<u16> = (0..128).map(|n| n % 2).collect();
-            table[127] = last;
-            Rss {
-                key: vec![0; 40],
-                table,
-            }
-        };
-        let short = Spread::new(&table(1), 2, 64).unwrap();
-        assert_eq!(short.table.len(), 64);
-        assert!(Spread::new(&table(0), 2, 64).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use hw::Bar;
 use hw::mmio::{Rc, Reg};
+use intel::Counted;
 use port::{Counters, Extended};
 
 /// Bytes of the FCS.
@@ -207,9 +208,10 @@ impl Totals {
             .map(|(_, sum)| sum)
             .sum()
     }
+}
 
-    /// The counters that every port has.
-    pub(crate) fn counters(&self) -> Counters {
+impl Counted for Totals {
+    fn counters(&self) -> Counters {
         let rx_frames = self.sum(Part::RxFrames);
         // A physical function's bytes are those that reached memory, without the FCS that was
         // taken off (DPDK, 5168e13017).
@@ -225,8 +227,7 @@ impl Totals {
         }
     }
 
-    /// Everything, by datasheet name.
-    pub(crate) fn extended(&self) -> Vec<Extended> {
+    fn extended(&self) -> Vec<Extended> {
         let rows = self.rows.iter().zip(&self.sums);
         rows.map(|(row, &value)| Extended {
             name: row.name.clone(),

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
+use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted, is_group};
 use port::{Link, LinkState, Mac as Address, Offloads, PortError};
 
-use crate::control::{Change, Control, Health, Setup};
 use crate::error::OpenError;
-use crate::filter::{self, Wanted};
+use crate::filter;
 use crate::jumbo::Jumbo;
 use crate::kind::{Mac, Model};
 use crate::link;
 use crate::mailbox::{Answer, Api, Mailbox, Message, WORDS, request};
 use crate::pf::{hashed, words};
-use crate::plan::{Has, Spread};
+use crate::plan::Has;
 use crate::queues::{self, RxSettings};
 use crate::regs::{Ctrl, Links, Mrqc, QueueRegs, Status};
 use crate::stats::Totals;
@@ -209,7 +209,7 @@ impl<F: Function> Vf<F> {
                 let [e, f, ..] = words[2].to_le_bytes();
                 let mac = [a, b, c, d, e, f];
                 self.group_bits = words[3];
-                self.is_given = mac != [0; 6] && !filter::is_group(&mac);
+                self.is_given = mac != [0; 6] && !is_group(&mac);
                 if self.is_given {
                     self.address = mac;
                 }
@@ -482,7 +482,7 @@ impl<F: Function> Control for Vf<F> {
         self.hurried = true;
     }
 
-    fn totals(&self) -> &Totals {
+    fn totals(&self) -> &dyn Counted {
         &self.totals
     }
 }

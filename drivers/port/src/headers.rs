@@ -97,8 +97,9 @@ fn ipv6(frame: &[u8], at: usize) -> Option<(u8, usize, bool)> {
         let len = match next {
             HOP_BY_HOP | ROUTING | DESTINATION => usize::from(*frame.get(place + 1)?) * 8 + 8,
             FRAGMENT if half(frame, place + 2)? >> 3 == 0 => 8,
-            FRAGMENT => return Some((next, place, false)),
-            _ => return Some((next, place, true)),
+            FRAGMENT => return (place <= frame.len()).then_some((next, place, false)),
+            // An extension may say that it is longer than the frame.
+            _ => return (place <= frame.len()).then_some((next, place, true)),
         };
         next = *frame.get(place)?;
         place += len;

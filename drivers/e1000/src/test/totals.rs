@@ -1,5 +1,6 @@
 use super::Registers;
 use crate::stats::Totals;
+use intel::Counted;
 
 fn set(registers: &Registers, values: &[(u32, u32)]) {
     registers.state(|state| state.values.extend(values.iter().copied()));

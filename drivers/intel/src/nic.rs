@@ -1,42 +1,36 @@
-//! The port: one device from start to stop.
+//! The port: one device from start to stop, whatever its family.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hugemem::{DmaSpace, Memory, TxFlags};
+use hugemem::{DmaSpace, Memory};
 use hw::Function;
-use intel::{Follower, ReceiveFormat, Reports, Ring, Rx, SendFormat, Shared, Tx};
 use port::{
     Caps, Config, Counters, Extended, Info, Link, LinkState, Mac, Offloads, Port, PortError,
-    QueueId, Queues, Rss, RxFlags, RxQueue, Signal, StartError, TxQueue,
+    Queues, Rss, Signal, StartError,
 };
 
 use crate::control::{Change, Control, Health, Setup};
-use crate::desc::{Advanced, Legacy};
-use crate::filter::{self, Wanted};
-use crate::kind::{Kind, Model};
-use crate::plan::{Rings, Shape, Spread};
-use crate::regs::QueueRegs;
+use crate::design::{AROUND, Design, Start};
+use crate::shape::{Rings, Shape, Spread};
+use crate::shared::Shared;
+use crate::wanted::{Wanted, check_addresses, is_group};
 
-/// Bytes around a payload: Ethernet header and FCS.
-const AROUND: usize = 18;
-/// Bytes of a VLAN tag.
-const TAG: usize = 4;
-/// Bytes of the FCS.
-const FCS: usize = 4;
 /// Smallest MTU of a network that carries IPv4 (RFC 791).
 const MTU_MIN: usize = 68;
-/// How often the device's counters are read unasked: those of a VF count bytes in 32 bits, which
-/// go round in 34 seconds.
+/// How often the device's counters are read unasked: the shortest that count bytes go round in half
+/// a minute at line rate.
 const SAMPLE: Duration = Duration::from_secs(2);
 /// Times in a row that starting the device over may fail.
 const ATTEMPTS: u32 = 20;
+/// How long to wait from one such attempt to the next.
+const BETWEEN: Duration = Duration::from_millis(100);
 
-/// A NIC of one of the families.
-pub(crate) struct E1000<F: Function> {
+/// A NIC of a family that `D` describes.
+pub struct Nic<F: Function, D> {
     function: Arc<F>,
     bar: F::Bar,
-    kind: Kind,
+    design: D,
     control: Box<dyn Control>,
     info: Info,
     caps: Caps,
@@ -58,6 +52,7 @@ struct Run {
     stage: Stage,
     round: u32,
     attempts: u32,
+    tried: Instant,
 }
 
 /// Where a run is.
@@ -71,19 +66,37 @@ enum Stage {
     Returning,
 }
 
-impl<F: Function> E1000<F> {
-    /// The port of an open device.
-    pub(crate) fn new(
+impl<F: Function, D> Nic<F, D> {
+    /// Takes the device away from memory, and lets every frame go home.
+    fn end(&mut self, queues: Queues) -> Result<(), PortError> {
+        let halted = self.control.halt();
+        if let Some(run) = self.run.take() {
+            run.shared.halt();
+            drop(queues);
+            self.refused += refused(&run.shared);
+        }
+        halted
+    }
+}
+
+/// Intel's PCI vendor id.
+pub const INTEL: u16 = 0x8086;
+
+impl<F: Function, D: Design<F::Bar>> Nic<F, D> {
+    /// The port of an open device that has `caps` and is driven through `control`.
+    #[must_use]
+    pub fn new(
         function: Arc<F>,
         bar: F::Bar,
-        (model, caps): (Model, Caps),
+        design: D,
+        caps: Caps,
         control: Box<dyn Control>,
     ) -> Self {
         let name = function.name().to_owned();
         let info = Info {
-            driver: model.kind.driver(),
-            device: model.name.to_owned(),
-            pci: Some((crate::kind::INTEL, model.id)),
+            driver: design.driver(),
+            device: design.name().to_owned(),
+            pci: Some((INTEL, design.id())),
             mac: control.mac(),
             node: function.numa_node(),
             simulated: name.starts_with("sim:"),
@@ -92,7 +105,8 @@ impl<F: Function> E1000<F> {
         Self {
             function,
             bar,
-            kind: model.kind,
+            mtu: design.mtu(&caps),
+            design,
             control,
             info,
             caps,
@@ -100,7 +114,6 @@ impl<F: Function> E1000<F> {
             run: None,
             wanted: Wanted::default(),
             spread: None,
-            mtu: model.max_frame - AROUND,
             refused: 0,
             link_up: None,
             sampled: Instant::now(),
@@ -128,7 +141,12 @@ impl<F: Function> E1000<F> {
     }
 
     fn shape(&self, config: &Config) -> Result<Shape, StartError> {
-        let mut shape = Shape::new(&self.info.name, self.kind, &self.caps, config)?;
+        let mut shape = Shape::new(
+            &self.info.name,
+            &self.caps,
+            config,
+            &self.design.fit(config.rx_capacity),
+        )?;
         if let (None, Some(spread)) = (&config.rss, &self.spread)
             && shape.rss.is_some()
             && spread
@@ -141,14 +159,9 @@ impl<F: Function> E1000<F> {
         Ok(shape)
     }
 
-    /// Longest frame that is received and sent, in bytes with FCS and a tag.
-    fn longest(&self) -> usize {
-        (self.mtu + AROUND + TAG).min(self.caps.max_frame)
-    }
-
     /// Resets the device and starts it on rings that are clear.
     fn bring_up(&mut self, shape: &Shape, rings: &Rings) -> Result<(), PortError> {
-        let longest = self.longest();
+        let longest = self.design.longest(self.mtu, &self.caps);
         let setup = Setup {
             shape,
             rings,
@@ -159,50 +172,6 @@ impl<F: Function> E1000<F> {
         // A PF may have given its VF another address meanwhile.
         self.info.mac = self.wanted.mac.unwrap_or(self.control.mac());
         Ok(())
-    }
-
-    /// Gives the queues out.
-    fn queues<D>(&self, format: D, (shape, rings): (&Shape, &Rings), shared: &Arc<Shared>) -> Queues
-    where
-        D: SendFormat + ReceiveFormat,
-        F::Bar: Send,
-    {
-        let advanced = self.kind == Kind::Igb;
-        let reports = Reports {
-            buffer: shape.buffer,
-            flags: reported(shape.offloads) | RxFlags::VLAN,
-            put_tags_back: !shape.offloads.contains(Offloads::RX_VLAN),
-            doubts_udp: false,
-        };
-        let mut queues = Queues::default();
-        for (number, slots) in (0..).zip(&rings.rx) {
-            let tail = QueueRegs::rx(advanced, number).tail();
-            let ring = Ring::new(slots.clone(), self.bar.clone(), tail);
-            let follower = Follower::new(shared, QueueId::Rx(queues.rx.len()));
-            let queue: Box<dyn RxQueue> = Box::new(Rx::<_, D>::new(ring, follower, reports));
-            queues.rx.push(queue);
-        }
-        for (number, slots) in (0..).zip(&rings.tx) {
-            let tail = QueueRegs::tx(advanced, number).tail();
-            let ring = Ring::new(slots.clone(), self.bar.clone(), tail);
-            let sizes = self.kind.shortest()..=self.longest() - FCS;
-            let asked = asked(shape.offloads);
-            let follower = Follower::new(shared, QueueId::Tx(queues.tx.len()));
-            let queue: Box<dyn TxQueue> = Box::new(Tx::new(ring, follower, format, sizes, asked));
-            queues.tx.push(queue);
-        }
-        queues
-    }
-
-    /// Takes the device away from memory, and lets every frame go home.
-    fn end(&mut self, queues: Queues) -> Result<(), PortError> {
-        let halted = self.control.halt();
-        if let Some(run) = self.run.take() {
-            run.shared.halt();
-            drop(queues);
-            self.refused += refused(&run.shared);
-        }
-        halted
     }
 
     /// One step of a run's life.
@@ -224,6 +193,7 @@ impl<F: Function> E1000<F> {
                 {
                     run.stage = Stage::Returning;
                     run.attempts = 0;
+                    run.tried = Instant::now();
                 }
             }
             Some(Stage::Returning) => self.return_to_work(events)?,
@@ -248,8 +218,13 @@ impl<F: Function> E1000<F> {
         let (Some(run), Some(rings)) = (&self.run, self.rings.clone()) else {
             return Ok(());
         };
+        if run.attempts > 0 && run.tried.elapsed() < BETWEEN {
+            return Ok(());
+        }
         let shape = run.shape.clone();
+        self.control.hurry();
         let answer = self.bring_up(&shape, &rings);
+        let is_patient = self.control.depends_on_others();
         let Some(run) = &mut self.run else {
             return Ok(());
         };
@@ -262,12 +237,14 @@ impl<F: Function> E1000<F> {
             }
             Err(error @ PortError::Gone { .. }) => Err(error),
             Err(error) => {
-                run.attempts += 1;
-                if run.attempts >= ATTEMPTS {
+                run.tried = Instant::now();
+                run.attempts = run.attempts.saturating_add(1);
+                let waits = is_patient && matches!(error, PortError::Stuck { .. });
+                if run.attempts >= ATTEMPTS && !waits {
                     return Err(error);
                 }
                 if run.attempts == 1 {
-                    events.push(error.to_string());
+                    events.push(format!("{error}: it is tried again"));
                 }
                 Ok(())
             }
@@ -315,31 +292,7 @@ fn refused(shared: &Shared) -> u64 {
     shared.tx_counts().map(|ledger| ledger.errors.get()).sum()
 }
 
-/// What receive queues report.
-fn reported(offloads: Offloads) -> RxFlags {
-    let mut flags = RxFlags::ERROR | RxFlags::HASH;
-    if offloads.contains(Offloads::RX_CHECKSUM) {
-        flags |= RxFlags::IPV4_GOOD | RxFlags::IPV4_BAD | RxFlags::L4_GOOD | RxFlags::L4_BAD;
-    }
-    flags
-}
-
-/// What frames may ask of send queues.
-fn asked(offloads: Offloads) -> TxFlags {
-    let mut flags = TxFlags::empty();
-    for (offload, flag) in [
-        (Offloads::TX_VLAN, TxFlags::VLAN),
-        (Offloads::TX_IPV4_CHECKSUM, TxFlags::IPV4_CHECKSUM),
-        (Offloads::TX_L4_CHECKSUM, TxFlags::L4_CHECKSUM),
-    ] {
-        if offloads.contains(offload) {
-            flags |= flag;
-        }
-    }
-    flags
-}
-
-impl<F: Function> Port for E1000<F> {
+impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
     fn info(&self) -> &Info {
         &self.info
     }
@@ -377,16 +330,20 @@ impl<F: Function> Port for E1000<F> {
             return Err(error.into());
         }
         let shared = Shared::new(rings.rx.len(), rings.tx.len());
-        let queues = match self.kind {
-            Kind::E1000 | Kind::E1000e => self.queues(Legacy, (&shape, &rings), &shared),
-            Kind::Igb | Kind::IgbVf => self.queues(Advanced, (&shape, &rings), &shared),
-        };
+        let queues = self.design.queues(&Start {
+            bar: &self.bar,
+            shape: &shape,
+            rings: &rings,
+            shared: &shared,
+            longest: self.design.longest(self.mtu, &self.caps),
+        });
         self.run = Some(Run {
             shared,
             shape,
             stage: Stage::Running,
             round: 1,
             attempts: 0,
+            tried: Instant::now(),
         });
         self.rings = Some(rings);
         Ok(queues)
@@ -441,6 +398,7 @@ impl<F: Function> Port for E1000<F> {
         if self.is_up() && self.sampled.elapsed() > SAMPLE {
             self.read_counters()?;
         }
+        events.extend(self.control.news());
         let up = self.read_link()?.state == LinkState::Up;
         if self.link_up.replace(up).is_some_and(|was| was != up) {
             events.push(format!("link {}", if up { "up" } else { "down" }));
@@ -456,11 +414,14 @@ impl<F: Function> Port for E1000<F> {
     }
 
     fn set_all_multicast(&mut self, on: bool) -> Result<(), PortError> {
+        if !self.caps.offloads.contains(Offloads::ALL_MULTICAST) {
+            return Err(self.not_offered("all-multicast mode"));
+        }
         self.change(Change::Modes, |wanted| wanted.all_multicast = on)
     }
 
     fn set_mac(&mut self, mac: Mac) -> Result<(), PortError> {
-        if filter::is_group(&mac) || mac == [0; 6] {
+        if is_group(&mac) || mac == [0; 6] {
             let what = "a group's address as its own".into();
             return Err(self.refused(what, "choose a station's address".into()));
         }
@@ -470,7 +431,7 @@ impl<F: Function> Port for E1000<F> {
     }
 
     fn set_mac_filter(&mut self, macs: &[Mac]) -> Result<(), PortError> {
-        filter::check_addresses(&self.info.name, macs)?;
+        check_addresses(&self.info.name, macs, self.design.stations())?;
         self.change(Change::Addresses, |wanted| wanted.macs = macs.to_vec())
     }
 
@@ -481,7 +442,7 @@ impl<F: Function> Port for E1000<F> {
         }
         let filters = |run: &Run| run.shape.offloads.contains(Offloads::VLAN_FILTER);
         // A VF's filter is its PF's, and always there.
-        if self.kind != Kind::IgbVf && self.run.as_ref().is_some_and(|run| !filters(run)) {
+        if !self.design.is_virtual() && self.run.as_ref().is_some_and(|run| !filters(run)) {
             let what = format!("a filter for VLAN {id}");
             let cure = "start the port with the VLAN filter among its offloads";
             return Err(self.refused(what, cure.into()));
@@ -516,7 +477,7 @@ impl<F: Function> Port for E1000<F> {
             Some(run) => run.shape.rx.0,
             None => *self.caps.rx_queues.range.end(),
         };
-        let spread = Spread::new(rss, queues)
+        let spread = Spread::new(rss, queues, self.design.fit(0).table)
             .map_err(|allowed| self.refused("this RSS".into(), format!("give it {allowed}")))?;
         if self.is_up() {
             self.control.spread(&spread)?;
@@ -531,7 +492,7 @@ impl<F: Function> Port for E1000<F> {
     }
 }
 
-impl<F: Function> Drop for E1000<F> {
+impl<F: Function, D> Drop for Nic<F, D> {
     fn drop(&mut self) {
         if self.run.is_some() {
             let _ = self.end(Queues::default());
