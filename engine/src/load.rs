@@ -89,8 +89,20 @@ impl Load {
     /// # Errors
     /// A share of a line of unknown speed, or no stream that can change.
     pub fn apply(self, streams: &mut [Stream], link_bps: Option<u64>) -> Result<f64, LoadError> {
+        let pps = self.rates(streams, link_bps)?;
+        for (stream, pps) in streams.iter_mut().zip(&pps) {
+            stream.rate = Rate::Pps(*pps);
+        }
+        Ok(pps.iter().sum())
+    }
+
+    /// The frames a second of each of `streams` under this load, as [`Load::apply`] sets them.
+    ///
+    /// # Errors
+    /// A share of a line of unknown speed, or no stream that can change.
+    pub fn rates(self, streams: &[Stream], link_bps: Option<u64>) -> Result<Vec<f64>, LoadError> {
         let mut pps = Vec::with_capacity(streams.len());
-        for stream in &*streams {
+        for stream in streams {
             pps.push(stream.pps(link_bps)?);
         }
         let scaled = || streams.iter().zip(&pps).filter(|(stream, _)| stream.scaled);
@@ -105,13 +117,12 @@ impl Load {
                 rate.pps(bytes / total, link_bps)? / total
             }
         };
-        for (stream, pps) in streams.iter_mut().zip(&mut pps) {
+        for (stream, pps) in streams.iter().zip(&mut pps) {
             if stream.scaled {
                 *pps *= factor;
             }
-            stream.rate = Rate::Pps(*pps);
         }
-        Ok(pps.iter().sum())
+        Ok(pps)
     }
 }
 

@@ -8,9 +8,10 @@ use port::LinkState;
 
 use super::counters::{Counter, Gate};
 use super::figures;
-use super::outcome::{Event, Finished, Snapshot};
-use super::setup::{Setup, StreamState};
+use super::outcome::{Event, Finished, Outcome, Snapshot};
 use super::site::Site;
+use super::stage::{Stage, StreamState};
+use super::standby::{Offer, Standby, open};
 use super::worker::{Placed, Worker, spread};
 use super::{Clock, Hooks, RunError, RunPlan};
 
@@ -23,8 +24,7 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// A run that goes on.
 pub struct Run {
-    pub(super) sites: Vec<Site>,
-    pub(super) peers: Vec<Option<usize>>,
+    pub(super) stage: Stage,
     pub(super) streams: Vec<StreamState>,
     pub(super) misdirected: Vec<Arc<[Counter]>>,
     pub(super) gate: Arc<Gate>,
@@ -34,7 +34,6 @@ pub struct Run {
     pub(super) link_ns: u64,
     pub(super) events: Vec<Event>,
     pub(super) last: Snapshot,
-    pub(super) seed: u64,
 }
 
 /// How workers shall work.
@@ -52,38 +51,8 @@ pub(super) struct Team<C> {
 /// Memory is missing, a port cannot do what the plan asks or does not start, its link stays down,
 /// a stream is wrong. Whatever was started is stopped again.
 pub fn start<C: Clock>(plan: RunPlan, clock: C, hooks: Hooks) -> Result<Run, RunError> {
-    let mut setup = Setup::new(plan)?;
-    let memory = setup.start_ports(clock);
-    let crew = memory.and_then(|memory| setup.crew(&memory));
-    let Setup {
-        plan,
-        mut sites,
-        sending,
-        ..
-    } = setup;
-    let crew = crew.inspect_err(|_| sites.iter_mut().for_each(Site::stop))?;
-    let team = Team {
-        clock,
-        hooks,
-        cores: plan.cores,
-        yield_when_idle: plan.yield_when_idle,
-        duration_ns: plan.duration_ns,
-    };
-    let run = Run {
-        sites,
-        peers: sending.iter().map(|sending| sending.peer).collect(),
-        streams: crew.streams,
-        misdirected: crew.misdirected,
-        gate: crew.gate,
-        workers: Vec::new(),
-        now: Box::new(move || clock.now_ns()),
-        start_ns: 0,
-        link_ns: 0,
-        events: Vec::new(),
-        last: Snapshot::default(),
-        seed: plan.seed,
-    };
-    run.begin(crew.tasks, team)
+    let offer = Offer::of(&plan);
+    open(plan)?.start(&offer, clock, hooks)
 }
 
 impl Run {
@@ -135,7 +104,7 @@ impl Run {
         if look_at_links {
             self.link_ns = now_ns;
         }
-        for (port, site) in self.sites.iter_mut().enumerate() {
+        for (port, site) in self.stage.sites.iter_mut().enumerate() {
             if site.failure.is_some() {
                 continue;
             }
@@ -160,7 +129,7 @@ impl Run {
         let elapsed_ns = (self.now)().saturating_sub(self.start_ns);
         let mut figures = figures::gather(self);
         figures::set_rates(&mut figures, elapsed_ns, Some(&self.last));
-        figures::set_shares(&mut figures, &self.sites, elapsed_ns);
+        figures::set_shares(&mut figures, &self.stage.sites, elapsed_ns);
         self.last = Snapshot {
             elapsed_ns,
             figures,
@@ -182,12 +151,32 @@ impl Run {
     /// Waits for the workers (servicing the ports meanwhile), reads the counters, stops the ports.
     #[must_use]
     pub fn join(mut self) -> Finished {
+        self.wait();
+        let (mut outcome, mut stage) = figures::finish(self, true);
+        outcome.leaked = figures::close_pools(&mut stage.sites);
+        let ports = stage.sites.into_iter().map(|site| site.port).collect();
+        Finished { outcome, ports }
+    }
+
+    /// As [`Run::join`], but the ports stay started, for the next trial. Whether all frames come
+    /// home is known once they are closed.
+    ///
+    /// # Panics
+    /// The run forwards ([`forward`](super::forward)): it has no streams to send again.
+    #[must_use]
+    pub fn join_open(mut self) -> (Outcome, Standby) {
+        assert!(!self.stage.is_bare(), "only what has streams has trials");
+        self.wait();
+        let (outcome, stage) = figures::finish(self, false);
+        (outcome, Standby::new(stage))
+    }
+
+    fn wait(&mut self) {
         while !self.finished() {
             self.service();
             thread::sleep(TURN);
         }
         self.service();
-        figures::finish(self)
     }
 }
 

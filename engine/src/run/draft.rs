@@ -2,6 +2,7 @@
 
 use hugemem::{BURST, Frame, Pool, Resident};
 
+use super::lane::Part;
 use super::stamp::{MAX_LANES, STAMP};
 use super::{RunError, RunPlan};
 use crate::field::{Program, Share, Values, Writer, render};
@@ -16,14 +17,10 @@ const STRETCH: usize = 4 * BURST;
 
 /// The part of a stream that one queue will send.
 pub(super) struct Draft {
-    /// The stream's number in the run.
-    pub(super) stream: usize,
-    pub(super) share: Share,
+    pub(super) part: Part,
     pub(super) writer: Writer,
     /// Frames to render, if it is resident.
     pub(super) resident: Option<usize>,
-    /// Its number in stamps, if it is measured.
-    pub(super) stamp: Option<u32>,
     /// The sum of the bytes that a stamp replaces, if it is always the same.
     pub(super) sum_len: Option<usize>,
 }
@@ -101,11 +98,13 @@ fn compile(
     let alone = stream.frames.variants().len() == 1;
     let sum_len = writer.fixed_len().filter(|_| alone);
     Ok(Draft {
-        stream: number,
-        share,
+        part: Part {
+            stream: number,
+            share,
+            stamp,
+        },
         writer,
         resident: None,
-        stamp,
         sum_len,
     })
 }
@@ -115,7 +114,11 @@ impl QueueDraft {
     fn choose_resident(&mut self, limit: usize) {
         let mut left = limit;
         let few = (2..=FEW_LANES).contains(&self.lanes.len());
-        for lane in self.lanes.iter_mut().filter(|lane| lane.stamp.is_none()) {
+        for lane in self
+            .lanes
+            .iter_mut()
+            .filter(|lane| lane.part.stamp.is_none())
+        {
             let period = lane.writer.period();
             let Some(period) = period.filter(|period| (1..=left).contains(period)) else {
                 continue;
@@ -167,7 +170,7 @@ impl QueueDraft {
             let Some(count) = lane.resident else { continue };
             let rendered = render(&mut lane.writer, pool, count);
             frames.extend(rendered.map_err(|source| RunError::Render {
-                stream: name(lane.stream),
+                stream: name(lane.part.stream),
                 source,
             })?);
         }

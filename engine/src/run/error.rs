@@ -4,6 +4,7 @@ use hugemem::{MemoryError, PoolError};
 use port::{PortError, StartError};
 
 use crate::field::{FieldError, RenderError};
+use crate::load::LoadError;
 
 /// Why a run did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,14 @@ pub enum RunError {
         /// What is wrong with it.
         what: String,
     },
+    /// A load that a port's streams cannot make up.
+    #[error("{port}: {source}")]
+    Load {
+        /// The port.
+        port: String,
+        /// What is wrong with it.
+        source: LoadError,
+    },
     /// A measured stream's frames have no room for the stamp.
     #[error(
         "stream {stream}: measured frames need {needed} bytes of payload at their end that \
@@ -98,6 +107,7 @@ impl RunError {
                 "make the frames {} bytes larger",
                 needed.saturating_sub(*room)
             )),
+            Self::Load { source, .. } => source.remedy(),
             Self::LinkDown { .. } => Some("check the cable, or the peer, or its process".into()),
             _ => None,
         }

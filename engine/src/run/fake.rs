@@ -31,6 +31,8 @@ pub(super) struct Knobs {
     /// Bits a second that the link claims; 0 for unknown.
     pub(super) speed_bps: AtomicU64,
     pub(super) link_down: AtomicBool,
+    /// The link shows as down for so many more looks at it.
+    pub(super) down_looks: AtomicU64,
     /// What was sent, in order, if it is kept.
     pub(super) keep: AtomicBool,
     pub(super) kept: Mutex<Vec<Vec<u8>>>,
@@ -215,7 +217,11 @@ impl Port for Fake {
     }
 
     fn link(&mut self) -> Result<Link, PortError> {
-        let down = self.knobs.link_down.load(Ordering::Relaxed);
+        let looks = self.knobs.down_looks.load(Ordering::Relaxed);
+        self.knobs
+            .down_looks
+            .store(looks.saturating_sub(1), Ordering::Relaxed);
+        let down = looks > 0 || self.knobs.link_down.load(Ordering::Relaxed);
         let speed = self.knobs.speed_bps.load(Ordering::Relaxed);
         Ok(Link {
             state: if down { LinkState::Down } else { LinkState::Up },

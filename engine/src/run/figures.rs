@@ -1,16 +1,19 @@
 //! From counters to figures.
 
+use std::mem;
+
 use hdrhistogram::Histogram;
-use port::{Queues, RxQueue, TxCounts, TxQueue};
+use port::TxCounts;
 
 use super::control::Run;
 use super::counters::LaneReceived;
+use super::kit::{ReceiveKit, SendKit};
 use super::outcome::{
-    Bottleneck, Figures, Finished, Latency, Outcome, PortFigures, Shortfall, Snapshot,
-    StreamFigures,
+    Bottleneck, Figures, Latency, Outcome, PortFigures, Shortfall, Snapshot, StreamFigures,
 };
-use super::setup::StreamState;
+use super::setup::Kits;
 use super::site::Site;
+use super::stage::{Stage, StreamState};
 use super::worker::{Placed, Task};
 
 const SECOND: f64 = 1e9;
@@ -18,7 +21,7 @@ const SECOND: f64 = 1e9;
 /// What the counters say now.
 pub(super) fn gather(run: &Run) -> Figures {
     let mut figures = Figures {
-        ports: run.sites.iter().map(port_figures).collect(),
+        ports: run.stage.sites.iter().map(port_figures).collect(),
         streams: run
             .streams
             .iter()
@@ -141,62 +144,58 @@ pub(super) fn set_shares(figures: &mut Figures, sites: &[Site], elapsed_ns: u64)
 /// What workers bring back.
 #[derive(Default)]
 struct Returned {
-    queues: Vec<Queues>,
+    kits: Kits,
     counts: Vec<Vec<TxCounts>>,
     histograms: Vec<Option<Histogram<u32>>>,
     panicked: usize,
 }
 
-/// Ends a run whose workers are done.
-pub(super) fn finish(mut run: Run) -> Finished {
+/// Ends a run whose workers are done. Its ports are stopped if `stop` says so.
+pub(super) fn finish(mut run: Run, stop: bool) -> (Outcome, Stage) {
     let mut returned = collect(&mut run);
     let mut figures = gather(&run);
     let sent_ns = run.gate.ended_ns().saturating_sub(run.start_ns);
     read_devices(&mut run, &mut figures);
-    // Only now: nothing moves any more, and the devices have counted it.
-    for (site, queues) in run.sites.iter_mut().zip(returned.queues.drain(..)) {
-        if site.queues.is_some() {
-            site.queues = Some(queues);
-            site.stop();
-        }
+    run.stage.kits = mem::take(&mut returned.kits);
+    if stop {
+        // Only now: nothing moves any more, and the devices have counted it.
+        run.stage.stop();
     }
     set_rates(&mut figures, sent_ns, None);
-    set_shares(&mut figures, &run.sites, sent_ns);
+    set_shares(&mut figures, &run.stage.sites, sent_ns);
     settle_streams(&mut figures, &returned.histograms);
     settle_ports(&mut figures, &run);
     let mut broken = count_queues(&figures, &returned.counts, &run);
     if returned.panicked > 0 {
         broken.push(format!("{} workers panicked", returned.panicked));
     }
-    let leaked = close_pools(&mut run.sites);
     let bottleneck = bottleneck(&figures, &returned.counts, &run);
     let mut failures = Vec::new();
-    let mut ports = Vec::new();
-    for (number, site) in run.sites.into_iter().enumerate() {
-        failures.extend(site.failure.map(|failure| (number, failure)));
-        ports.push(site.port);
+    for (number, site) in run.stage.sites.iter_mut().enumerate() {
+        failures.extend(site.failure.take().map(|failure| (number, failure)));
     }
     let outcome = Outcome {
         figures,
         duration_s: sent_ns as f64 / SECOND,
-        seed: run.seed,
+        seed: run.stage.plan.seed,
         bottleneck,
         events: run.events,
         failures,
-        leaked,
+        leaked: 0,
         broken,
     };
-    Finished { outcome, ports }
+    (outcome, run.stage)
 }
 
 fn collect(run: &mut Run) -> Returned {
     let mut returned = Returned::default();
     returned.histograms.resize_with(run.streams.len(), || None);
-    let mut rx: Vec<Vec<(usize, Box<dyn RxQueue>)>> = Vec::new();
-    let mut tx: Vec<Vec<(usize, Box<dyn TxQueue>)>> = Vec::new();
-    rx.resize_with(run.sites.len(), Vec::new);
-    tx.resize_with(run.sites.len(), Vec::new);
-    returned.counts.resize_with(run.sites.len(), Vec::new);
+    let ports = run.stage.sites.len();
+    let mut rx: Vec<Vec<(usize, ReceiveKit)>> = Vec::new();
+    let mut tx: Vec<Vec<(usize, SendKit)>> = Vec::new();
+    rx.resize_with(ports, Vec::new);
+    tx.resize_with(ports, Vec::new);
+    returned.counts.resize_with(ports, Vec::new);
     for worker in run.workers.drain(..) {
         let Ok(tasks) = worker.join() else {
             returned.panicked += 1;
@@ -205,38 +204,40 @@ fn collect(run: &mut Run) -> Returned {
         for Placed { port, queue, task } in tasks {
             match task {
                 Task::Send(task) => {
-                    let (back, counts) = task.into_queue();
-                    tx[port].push((queue, back));
+                    let (kit, counts) = task.into_kit();
+                    tx[port].push((queue, kit));
                     returned.counts[port].push(counts);
                 }
                 Task::Receive(task) => {
-                    let (back, histograms) = task.into_parts();
-                    rx[port].push((queue, back));
+                    let (kit, histograms) = task.into_kit();
+                    rx[port].push((queue, kit));
                     for (stream, histogram) in histograms {
                         merge(&mut returned.histograms[stream], histogram);
                     }
                 }
                 Task::Forward(task) => {
                     let (back, sender) = task.into_queues();
-                    rx[port].push((queue, back));
+                    rx[port].push((queue, ReceiveKit::new(back)));
                     if let Some((port, queue, back, counts)) = sender {
-                        tx[port].push((queue, back));
+                        tx[port].push((queue, SendKit::bare(back)));
                         returned.counts[port].push(counts);
                     }
                 }
-                Task::Idle(back) => tx[port].push((queue, back)),
+                Task::Idle(back) => tx[port].push((queue, SendKit::bare(back))),
             }
         }
     }
-    for (mut rx, mut tx) in rx.into_iter().zip(tx) {
-        rx.sort_by_key(|(queue, _)| *queue);
-        tx.sort_by_key(|(queue, _)| *queue);
-        returned.queues.push(Queues {
-            rx: rx.into_iter().map(|(_, queue)| queue).collect(),
-            tx: tx.into_iter().map(|(_, queue)| queue).collect(),
-        });
-    }
+    returned.kits = Kits {
+        senders: tx.into_iter().map(in_order).collect(),
+        receivers: rx.into_iter().map(in_order).collect(),
+    };
     returned
+}
+
+/// What belongs to queues, by their numbers.
+fn in_order<T>(mut of_queues: Vec<(usize, T)>) -> Vec<T> {
+    of_queues.sort_by_key(|(queue, _)| *queue);
+    of_queues.into_iter().map(|(_, kit)| kit).collect()
 }
 
 fn merge(all: &mut Option<Histogram<u32>>, one: Histogram<u32>) {
@@ -251,7 +252,7 @@ fn merge(all: &mut Option<Histogram<u32>>, one: Histogram<u32>) {
 
 /// Reads what the devices counted.
 fn read_devices(run: &mut Run, figures: &mut Figures) {
-    for (site, port) in run.sites.iter_mut().zip(&mut figures.ports) {
+    for (site, port) in run.stage.sites.iter_mut().zip(&mut figures.ports) {
         match site.counted() {
             Ok(counted) => {
                 port.device = counted;
@@ -294,13 +295,17 @@ fn settle_streams(figures: &mut Figures, histograms: &[Option<Histogram<u32>>]) 
 /// Loss between ports by their totals, for frames that nobody stamped.
 fn settle_ports(figures: &mut Figures, run: &Run) {
     for number in 0..figures.ports.len() {
-        let Some(peer) = run.peers[number].filter(|&peer| peer < figures.ports.len()) else {
+        let Some(peer) = run.stage.sending[number]
+            .peer
+            .filter(|&peer| peer < figures.ports.len())
+        else {
             continue;
         };
         let only = run
-            .peers
+            .stage
+            .sending
             .iter()
-            .filter(|other| **other == Some(peer))
+            .filter(|other| other.peer == Some(peer))
             .count()
             == 1;
         if !only || figures.ports[number].asked == 0 {
@@ -328,7 +333,7 @@ fn settle_ports(figures: &mut Figures, run: &Run) {
 /// What queues counted must be what workers counted.
 fn count_queues(figures: &Figures, counts: &[Vec<TxCounts>], run: &Run) -> Vec<String> {
     let mut broken = Vec::new();
-    for ((port, counts), site) in figures.ports.iter().zip(counts).zip(&run.sites) {
+    for ((port, counts), site) in figures.ports.iter().zip(counts).zip(&run.stage.sites) {
         let given_up: u64 = site.sent.iter().map(|queue| queue.abandoned.get()).sum();
         let posted: u64 = counts.iter().map(|counts| counts.posted).sum();
         let sent = posted.saturating_sub(given_up);
@@ -343,7 +348,7 @@ fn count_queues(figures: &Figures, counts: &[Vec<TxCounts>], run: &Run) -> Vec<S
 }
 
 /// Ends the run's pools; how many of their frames did not come home.
-fn close_pools(sites: &mut [Site]) -> u64 {
+pub(super) fn close_pools(sites: &mut [Site]) -> u64 {
     let pools = sites.iter_mut().flat_map(|site| site.pools.drain(..));
     pools
         .map(|pool| {
@@ -360,7 +365,7 @@ fn bottleneck(figures: &Figures, counts: &[Vec<TxCounts>], run: &Run) -> Bottlen
     }
     // Frames that a device took along when it was reset, or has when it fails; others it had at
     // the end because it is slow.
-    let failed = run.sites.iter().any(|site| site.failure.is_some());
+    let failed = run.stage.sites.iter().any(|site| site.failure.is_some());
     let reset: u64 = counts.iter().flatten().map(|counts| counts.abandoned).sum();
     let taken_along = if failed {
         all.abandoned

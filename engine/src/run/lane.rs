@@ -7,12 +7,23 @@ use hugemem::{Burst, Frame};
 use super::counters::LaneSent;
 use super::pace::Pacer;
 use super::stamp::{Key, sum_of_end};
-use crate::field::Writer;
+use crate::field::{Share, Writer};
 use crate::stream::FCS;
+
+/// Which part of which stream a lane is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// The stream's number in the run.
+    pub(super) stream: usize,
+    pub(super) share: Share,
+    /// Its number in stamps, if it is measured.
+    pub(super) stamp: Option<u32>,
+}
 
 /// The part of a stream that one send queue sends: where its frames come from, when they are due,
 /// and what became of them.
 pub(super) struct Lane {
+    pub(super) part: Part,
     pub(super) pacer: Pacer,
     pub(super) supply: Supply,
     pub(super) counts: Arc<LaneSent>,
@@ -27,6 +38,17 @@ pub(super) enum Supply {
     Resident(Cycle),
     /// Written when they are sent.
     Written(Box<Pen>),
+}
+
+impl Supply {
+    /// From here on, measured frames are those of a new trial: another key, numbers from 0.
+    pub(super) fn begin_trial(&mut self, key: Key) {
+        if let Self::Written(pen) = self
+            && let Some(stamper) = &mut pen.stamper
+        {
+            (stamper.key, stamper.sequence) = (key, 0);
+        }
+    }
 }
 
 /// A stretch of a resident set that is sent again and again.

@@ -5,6 +5,9 @@
 //! caller keeps the [`Run`]: it calls [`Run::service`] a few hundred times a second (the ports'
 //! control side), [`Run::snapshot`] when it wants figures, and [`Run::join`] at the end.
 //!
+//! [`Run::join_open`] ends a trial and leaves the ports started: [`Standby`] runs the same streams
+//! again, at other rates.
+//!
 //! # What the figures mean
 //!
 //! *Asked* is what the rates say for the time sent, rounded down, frame by frame exact
@@ -32,6 +35,7 @@ mod error;
 mod fake;
 mod figures;
 mod forward;
+mod kit;
 mod lane;
 mod latency;
 mod outcome;
@@ -44,8 +48,11 @@ mod schedule;
 mod send;
 mod sequence;
 mod setup;
+mod since;
 mod site;
+mod stage;
 mod stamp;
+mod standby;
 mod worker;
 
 pub use clock::Clock;
@@ -58,6 +65,7 @@ pub use outcome::{
 };
 pub use pace::{Bursts, FrameRate};
 pub use plan::{Hooks, PortPlan, RunPlan};
+pub use standby::{Closed, Offer, Pace, Standby, open};
 
 #[cfg(test)]
 mod test;

@@ -1,10 +1,12 @@
 //! From streams' rates to timelines.
 
 use super::RunError;
-use super::draft::Draft;
+use super::lane::Part;
 use super::pace::{Bursts, FrameRate, Timeline};
-use super::setup::{Sending, Setup};
+use super::setup::Sending;
 use super::site::Site;
+use super::standby::{Offer, Pace};
+use crate::load::LoadError;
 use crate::stream::{Mode, Stream};
 
 /// A speed to take shares of where only proportions matter.
@@ -25,43 +27,68 @@ pub(super) struct Planned {
     limit: u64,
 }
 
-/// How every stream of a run is sent.
-pub(super) fn planned(setup: &mut Setup) -> Result<Vec<Planned>, RunError> {
+/// How every stream of a run is sent, as `offer` says.
+pub(super) fn planned(
+    sites: &mut [Site],
+    sending: &[Sending],
+    offer: &Offer,
+) -> Result<Vec<Planned>, RunError> {
     let mut all = Vec::new();
-    for (port, (site, sending)) in setup.sites.iter_mut().zip(&setup.sending).enumerate() {
-        let speed = link_speed(site, sending)?;
-        for stream in &sending.streams {
-            all.push(plan_stream(stream, port, sending.unlimited, speed)?);
+    for (port, (site, sending)) in sites.iter_mut().zip(sending).enumerate() {
+        if sending.streams.is_empty() {
+            continue;
+        }
+        let unlimited = match offer.pace {
+            Pace::AsPlanned => sending.unlimited,
+            Pace::Load(_) => false,
+            Pace::Unlimited => true,
+        };
+        let speed = site.port.link()?.speed_bps;
+        let speed = speed.or(unlimited.then_some(ANY_SPEED_BPS));
+        let rates = rates(sending, offer.pace, speed, site)?;
+        for (stream, pps) in sending.streams.iter().zip(rates) {
+            all.push(plan_stream(stream, port, unlimited, pps)?);
         }
     }
-    if let Some(limit) = setup.plan.frames_limit {
+    if let Some(limit) = offer.frames_limit {
         share_limit(&mut all, limit);
     }
     Ok(all)
 }
 
-/// Bits a second of the port's link, where it knows.
-fn link_speed(site: &mut Site, sending: &Sending) -> Result<Option<u64>, RunError> {
-    if sending.streams.is_empty() {
-        return Ok(None);
+/// Frames a second of each stream of a port.
+fn rates(
+    sending: &Sending,
+    pace: Pace,
+    speed: Option<u64>,
+    site: &Site,
+) -> Result<Vec<f64>, RunError> {
+    if let Pace::Load(load) = pace {
+        let wrong = |source: LoadError| RunError::Load {
+            port: site.name().to_owned(),
+            source,
+        };
+        return load.rates(&sending.streams, speed).map_err(wrong);
     }
-    let speed = site.port.link()?.speed_bps;
-    Ok(speed.or(sending.unlimited.then_some(ANY_SPEED_BPS)))
+    let rate = |stream: &Stream| {
+        stream.pps(speed).map_err(|unknown| RunError::Rate {
+            stream: stream.name.clone(),
+            what: unknown.to_string(),
+        })
+    };
+    sending.streams.iter().map(rate).collect()
 }
 
 fn plan_stream(
     stream: &Stream,
     port: usize,
     unlimited: bool,
-    speed: Option<u64>,
+    pps: f64,
 ) -> Result<Planned, RunError> {
     let wrong = |what: String| RunError::Rate {
         stream: stream.name.clone(),
         what,
     };
-    let pps = stream
-        .pps(speed)
-        .map_err(|unknown| wrong(unknown.to_string()))?;
     let rate = FrameRate::from_pps(pps);
     let rate = rate.ok_or_else(|| wrong(format!("{pps} frames a second are not possible")))?;
     let limit = match stream.mode {
@@ -109,9 +136,9 @@ fn share_limit(all: &mut [Planned], limit: u64) {
 }
 
 /// The timeline of each lane of a queue.
-pub(super) fn timelines(lanes: &[Draft], planned: &[Planned]) -> Vec<Timeline> {
+pub(super) fn timelines(lanes: &[Part], planned: &[Planned]) -> Vec<Timeline> {
     let free = lanes.iter().filter(|lane| planned[lane.stream].unlimited);
-    let weight = |lane: &Draft| planned[lane.stream].rate.pps() / lane.share.of as f64;
+    let weight = |lane: &Part| planned[lane.stream].rate.pps() / lane.share.of as f64;
     let free_weight: f64 = free.clone().map(weight).sum();
     let alone = free.count() == 1;
     let of = lanes.len() as u64;
@@ -170,7 +197,7 @@ fn bursts(mode: Mode) -> Option<Bursts> {
 }
 
 /// Mean nanoseconds between frames of the lanes that are due by the clock.
-pub(super) fn mean_gap_ns(lanes: &[Draft], planned: &[Planned]) -> u64 {
+pub(super) fn mean_gap_ns(lanes: &[Part], planned: &[Planned]) -> u64 {
     let timed = lanes.iter().filter(|lane| !planned[lane.stream].unlimited);
     let pps: f64 = timed
         .map(|lane| planned[lane.stream].rate.pps() / lane.share.of as f64)

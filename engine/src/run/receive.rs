@@ -8,6 +8,7 @@ use port::{QueueState, RxBurst, RxFlags, RxQueue};
 
 use super::Clock;
 use super::counters::{Counter, Gate, LaneReceived, QueueReceived};
+use super::kit::ReceiveKit;
 use super::latency::Recorder;
 use super::send::Visit;
 use super::sequence::{Arrival, Window};
@@ -62,7 +63,7 @@ enum Phase {
 }
 
 /// A frame in several buffers, so far.
-struct Carried {
+pub(super) struct Carried {
     end: [u8; STAMP],
     bytes: u64,
     bad: bool,
@@ -89,7 +90,7 @@ pub(super) struct Seen {
 
 impl ReceiveTask {
     pub(super) fn new(
-        queue: Box<dyn RxQueue>,
+        kit: ReceiveKit,
         measured: Option<Measured>,
         times: ReceiveTimes,
         counts: Arc<QueueReceived>,
@@ -97,10 +98,10 @@ impl ReceiveTask {
     ) -> Self {
         gate.receiver();
         Self {
-            queue,
+            queue: kit.queue,
             burst: RxBurst::default(),
-            empties: Burst::new(),
-            carried: None,
+            empties: kit.empties,
+            carried: kit.carried,
             measured,
             counts,
             gate,
@@ -123,15 +124,21 @@ impl ReceiveTask {
         &self.counts
     }
 
-    /// The queue, and the histogram of each lane whose latency it took, with the lane's stream.
-    pub(super) fn into_parts(self) -> (Box<dyn RxQueue>, Histograms) {
+    /// What the next trial goes on with, and the histogram of each lane whose latency it took, with
+    /// the lane's stream.
+    pub(super) fn into_kit(self) -> (ReceiveKit, Histograms) {
         let seen = self
             .measured
             .map(|measured| measured.seen)
             .unwrap_or_default();
         let histogram = |seen: Seen| Some((seen.stream, seen.recorder?.into_histogram()));
         let histograms = seen.into_iter().filter_map(histogram).collect();
-        (self.queue, histograms)
+        let kit = ReceiveKit {
+            queue: self.queue,
+            empties: self.empties,
+            carried: self.carried,
+        };
+        (kit, histograms)
     }
 
     /// Takes and counts what is there, up to some bursts of it, so that a ring which filled up

@@ -6,9 +6,11 @@ use hugemem::{BURST, Burst, Frame};
 use port::{QueueState, TxCounts, TxQueue};
 
 use super::counters::{Counter, Gate, LaneSent, QueueSent};
+use super::kit::{LaneKit, SendKit};
 use super::lane::{Lane, Supply};
 use super::ready::{Log, Owners, Picked};
 use super::schedule::Schedule;
+use super::since::Since;
 use super::stamp::Key;
 use crate::stream::FCS;
 
@@ -60,6 +62,8 @@ pub(super) struct Times {
 /// A send queue and the lanes that it sends.
 pub(super) struct SendTask {
     queue: Box<dyn TxQueue>,
+    /// What the queue has counted since the task began.
+    since: Since,
     lanes: Vec<Lane>,
     /// Lanes that are due by the clock, and those that take what time is left.
     timed: Schedule,
@@ -141,6 +145,7 @@ impl SendTask {
         let log = Log::new(if lanes.len() > 1 { parts.slots } else { 0 });
         let live = lanes.iter().filter(|lane| !lane.pacer.is_over()).count();
         Self {
+            since: Since::begin(parts.queue.counts()),
             queue: parts.queue,
             lanes,
             timed,
@@ -191,10 +196,23 @@ impl SendTask {
         &self.counts
     }
 
-    /// The queue, and what it says became of the frames.
-    pub(super) fn into_queue(self) -> (Box<dyn TxQueue>, TxCounts) {
-        let counts = self.queue.counts();
-        (self.queue, counts)
+    /// What the next trial goes on with, and what the queue says became of this one's frames.
+    pub(super) fn into_kit(mut self) -> (SendKit, TxCounts) {
+        let counts = self.since.note(self.queue.counts());
+        // Frames that were written and given up.
+        while let Some(frame) = self.ready.pop() {
+            self.spare.push(frame);
+        }
+        let lane = |lane: Lane| LaneKit {
+            part: lane.part,
+            supply: lane.supply,
+        };
+        let kit = SendKit {
+            queue: self.queue,
+            lanes: self.lanes.into_iter().map(lane).collect(),
+            spare: self.spare,
+        };
+        (kit, counts)
     }
 
     /// Sends what is due at `now_ns`, at most a burst of it.
@@ -621,12 +639,18 @@ impl SendTask {
     /// Gives frames that the device took along when it was reset to their lanes.
     #[inline]
     fn note_abandoned(&mut self) {
-        let abandoned = self.queue.counts().abandoned;
-        let known = self.counts.abandoned.get();
-        if abandoned != known {
-            self.charge_abandoned(abandoned - known);
-            self.counts.abandoned.set(abandoned);
+        let counts = self.queue.counts();
+        if self.since.is_more_abandoned(counts) {
+            self.note_reset(counts);
         }
+    }
+
+    #[cold]
+    fn note_reset(&mut self, counts: TxCounts) {
+        let abandoned = self.since.note(counts).abandoned;
+        let known = self.counts.abandoned.get();
+        self.charge_abandoned(abandoned - known);
+        self.counts.abandoned.set(abandoned);
     }
 
     #[cold]
@@ -682,7 +706,7 @@ impl SendTask {
     fn drain(&mut self, now_ns: u64, until_ns: u64) {
         self.queue.poll();
         self.note_abandoned();
-        let in_flight = self.queue.counts().in_flight();
+        let in_flight = self.since.note(self.queue.counts()).in_flight();
         if in_flight > 0 && now_ns < until_ns && self.queue.state() != QueueState::Failed {
             return;
         }
@@ -700,7 +724,7 @@ impl SendTask {
         let has_received = self.gate.has_received();
         self.queue.poll();
         self.note_abandoned();
-        let in_flight = self.queue.counts().in_flight();
+        let in_flight = self.since.note(self.queue.counts()).in_flight();
         if in_flight > 0 && !has_received {
             return;
         }

@@ -8,6 +8,7 @@ use hugemem::{BURST, DmaSpace, Memory, Pages, Pool};
 use port::{Config, Counters, LinkState, Port, PortError, Queues};
 
 use super::counters::{QueueReceived, QueueSent};
+use super::outcome::Event;
 use super::receive::arm_all;
 use super::{Clock, RunError};
 
@@ -60,7 +61,7 @@ impl Site {
             .unwrap_or(self.port.caps().tx_slots.default)
     }
 
-    fn rx_slots(&self) -> usize {
+    pub(super) fn rx_slots(&self) -> usize {
         self.config
             .rx_slots
             .unwrap_or(self.port.caps().rx_slots.default)
@@ -154,7 +155,14 @@ impl Site {
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
+    }
+
+    /// From here on, counters are those of a new trial.
+    pub(super) fn begin_counting(&mut self) -> Result<(), PortError> {
         self.before = self.port.counters()?;
+        self.sent = (0..self.config.tx_queues).map(|_| Arc::default()).collect();
+        self.received = (0..self.config.rx_queues).map(|_| Arc::default()).collect();
         Ok(())
     }
 
@@ -211,24 +219,31 @@ fn distinct(spaces: Vec<Arc<dyn DmaSpace>>) -> Vec<Arc<dyn DmaSpace>> {
     seen
 }
 
-/// Waits until every link is up.
+/// Waits until every link is up. Returns what there is to say about those that were not.
 pub(super) fn wait_for_links(
     sites: &mut [Site],
     clock: impl Clock,
     wait_ns: u64,
-) -> Result<(), RunError> {
-    let until_ns = clock.now_ns().saturating_add(wait_ns);
+) -> Result<Vec<Event>, RunError> {
+    let from_ns = clock.now_ns();
+    let mut missed = vec![false; sites.len()];
+    let until_ns = from_ns.saturating_add(wait_ns);
     loop {
         let mut down = None;
-        for site in sites.iter_mut() {
+        for (site, missed) in sites.iter_mut().zip(&mut missed) {
             site.port.service()?;
             let link = site.port.link()?;
-            site.link = Some(link.state);
+            let before = site.link.replace(link.state);
+            // At the start of a port that is nothing to speak of.
+            *missed |= before == Some(LinkState::Up) && link.state == LinkState::Down;
             if link.state == LinkState::Down {
                 down = Some(site.name().to_owned());
             }
         }
-        let Some(port) = down else { return Ok(()) };
+        let Some(port) = down else {
+            let waited_ms = (clock.now_ns() - from_ns) / 1_000_000;
+            return Ok(returned(&missed, waited_ms));
+        };
         if clock.now_ns() >= until_ns {
             return Err(RunError::LinkDown {
                 port,
@@ -237,4 +252,15 @@ pub(super) fn wait_for_links(
         }
         thread::sleep(LINK_POLL);
     }
+}
+
+/// That links were down and came back.
+fn returned(missed: &[bool], waited_ms: u64) -> Vec<Event> {
+    let ports = missed.iter().enumerate().filter(|(_, missed)| **missed);
+    let event = |(port, _)| Event {
+        at_ns: 0,
+        port,
+        what: format!("the link was down before the trial, and is up again after {waited_ms} ms"),
+    };
+    ports.map(event).collect()
 }

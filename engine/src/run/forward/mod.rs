@@ -16,6 +16,7 @@ use super::control::{Run, Team};
 use super::counters::Gate;
 use super::outcome::Snapshot;
 use super::site::{self, Site};
+use super::stage::Stage;
 use super::worker::{Placed, Task};
 use super::{Clock, Hooks, RunError};
 
@@ -145,8 +146,7 @@ pub fn forward<C: Clock>(mut plan: ForwardPlan, clock: C, hooks: Hooks) -> Resul
         duration_ns: plan.duration_ns,
     };
     let run = Run {
-        peers: vec![None; sites.len()],
-        sites,
+        stage: Stage::bare(sites),
         streams: Vec::new(),
         misdirected: Vec::new(),
         gate,
@@ -156,7 +156,6 @@ pub fn forward<C: Clock>(mut plan: ForwardPlan, clock: C, hooks: Hooks) -> Resul
         link_ns: 0,
         events: Vec::new(),
         last: Snapshot::default(),
-        seed: 0,
     };
     run.begin(tasks, team)
 }
@@ -219,7 +218,7 @@ fn start_ports(
     for (site, &frames) in sites.iter_mut().zip(&in_flight) {
         site.start(&memory, frames)?;
     }
-    site::wait_for_links(sites, clock, plan.link_wait_ns)
+    site::wait_for_links(sites, clock, plan.link_wait_ns).map(drop)
 }
 
 fn tasks(plan: &ForwardPlan, sites: &mut [Site], ends: &[Ends], gate: &Arc<Gate>) -> Vec<Placed> {

@@ -5,6 +5,7 @@ mod arrive;
 mod forward;
 mod pacing;
 mod parts;
+mod trials;
 
 use std::sync::Arc;
 
