@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use rig::runner::{self, Entry, ROWS, Report, Row, Verdict};
+use rig::runner::{self, Entry, Ground, ROWS, Report, Row, Verdict};
 
 /// Runs the suite on every device of the lab's that belongs to `driver`.
 #[track_caller]
@@ -22,7 +22,8 @@ fn conforms(driver: &str) {
         );
         report.entries.push(entry);
     };
-    runner::lab::run(&guest, &program, &rows, None, &mut tell)
+    let ground = Ground::debian(guest);
+    runner::lab::run(&ground, &program, &rows, None, &mut tell)
         .unwrap_or_else(|error| panic!("{error}"));
     let checks = runner::checks(None).len();
     // One more: what the IOMMU saw.

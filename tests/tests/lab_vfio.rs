@@ -3,10 +3,10 @@
 //! What runs in the guest is `src/bin/in_guest.rs`. Whatever it does, the IOMMU must never have
 //! to stop a device: its faults are on the kernel's console, and fail the test.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::Path;
 
-use peers::{Job, Machine};
+use peers::Machine;
+use rig::runner::scenarios::{scenario, succeed};
 
 /// How a virtio device keeps to the IOMMU.
 const VIRTIO: &str = "virtio-net-pci,iommu_platform=on,disable-legacy=on";
@@ -14,28 +14,10 @@ const VIRTIO: &str = "virtio-net-pci,iommu_platform=on,disable-legacy=on";
 /// Runs scenarios of `in_guest`, one after the other, in one guest.
 #[track_caller]
 fn succeeds(test: &str, machine: &Machine, scenarios: &[String]) {
-    let Some(guest) = peers::guest_or_skip(test) else {
-        return;
-    };
-    let mut script = String::new();
-    for scenario in scenarios {
-        script.push_str(&format!("./in_guest {scenario} || exit 1\n"));
+    if let Some(guest) = peers::guest_or_skip(test) {
+        let program = Path::new(env!("CARGO_BIN_EXE_in_guest"));
+        succeed(&guest, machine, program, "", scenarios);
     }
-    let job = Job {
-        script,
-        programs: vec![PathBuf::from(env!("CARGO_BIN_EXE_in_guest"))],
-        limit: Duration::from_secs(240),
-    };
-    let outcome = guest
-        .run(machine, &job, &mut |line| println!("guest: {line}"))
-        .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.status, 0, "{}", outcome.output);
-    let fault = outcome.console.lines().find(|line| line.contains("DMAR:"));
-    assert_eq!(fault, None, "the IOMMU had to stop a device");
-}
-
-fn scenario(name: &str, ends: &[String; 2], more: &str) -> String {
-    format!("{name} {} {} {more}", ends[0], ends[1])
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Test(options) | Task::Ci(options) => verify::run(&options),
         Task::Tidy => verify::tidy_only(),
-        Task::Lab(options) => lab::run(&options).map(|()| true),
+        Task::Lab(options) => lab::run(&options),
         Task::Conformance(options) => conformance::run(&options),
         Task::Bench(options) => bench::run(&options).map(|()| true),
         Task::Pingpong(options) => pingpong::run(&options).map(|()| true),

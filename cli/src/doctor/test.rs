@@ -141,6 +141,15 @@ fn an_iommu_that_is_off_is_a_problem_unless_nobody_minds() {
         only(vfio::iommu, &[(mode, "Y\n")]).verdict,
         Verdict::Warning
     );
+    // What VFIO makes up for a device without an IOMMU is no IOMMU.
+    let stand_in = only(
+        vfio::iommu,
+        &[
+            (mode, "Y\n"),
+            ("sys/kernel/iommu_groups/0/name", "vfio-noiommu\n"),
+        ],
+    );
+    assert_eq!(stand_in.verdict, Verdict::Warning, "{stand_in:?}");
     let locked = only(
         vfio::iommu,
         &[(

@@ -10,7 +10,7 @@ const NO_IOMMU: &str = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
 
 /// VFIO gives a device to a process only behind an IOMMU, or with the no-IOMMU mode switched on.
 pub(super) fn iommu(host: &Host) -> Vec<Finding> {
-    let groups = host.names("sys/kernel/iommu_groups").len();
+    let groups = hw::vfio::Support::gather(host.pci().root()).iommu_groups;
     if groups > 0 {
         return vec![Finding::ready(format!("on, {groups} groups"))];
     }

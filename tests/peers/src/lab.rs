@@ -6,6 +6,7 @@
 //! | the root with DPDK and tshark | `peers/` in it |
 //! | the mark that the root is whole | `peers.stamp` in it: what it was built for, on one line |
 //! | the root with QEMU, and a kernel for its guests | `guest/` and `guest.stamp`: see [`crate::guest`] |
+//! | another kernel for them, with all ways of VFIO | `own-kernel/` and `own-kernel.stamp`: see [`crate::guest::own`] |
 //!
 //! A program is run by [`Lab::command`]: in a mount namespace of its own, in which the host's
 //! `/proc`, `/sys` and `/dev` and one folder of the caller's ([`INSIDE`]) are mounted into the
@@ -36,13 +37,13 @@ exec chroot "$root" "$@"
 #[non_exhaustive]
 pub enum LabError {
     /// Nothing was built yet, or a build was cut short.
-    #[error("no peers in {}: run `cargo xtask lab`", home.display())]
+    #[error("the lab in {} lacks it: run `cargo xtask lab`", home.display())]
     NotBuilt {
         /// The cache that was looked at.
         home: PathBuf,
     },
     /// The lab was built for another set of programs.
-    #[error("the peers in {} are of an older kind ({found}): run `cargo xtask lab`", home.display())]
+    #[error("the lab in {} is of another kind ({found}): run `cargo xtask lab`", home.display())]
     Outdated {
         /// The cache that was looked at.
         home: PathBuf,
@@ -99,13 +100,7 @@ impl Lab {
     /// # Errors
     /// As [`Lab::find`].
     pub fn find_in(home: PathBuf) -> Result<Self, LabError> {
-        let Ok(stamp) = fs::read_to_string(Self::stamp_in(&home)) else {
-            return Err(LabError::NotBuilt { home });
-        };
-        let found = stamp.lines().next().unwrap_or_default().to_owned();
-        if found != CONTENTS {
-            return Err(LabError::Outdated { home, found });
-        }
+        is_stamped(&Self::stamp_in(&home), CONTENTS, &home)?;
         Ok(Self {
             root: Self::root_in(&home),
         })
@@ -127,8 +122,27 @@ impl Lab {
     }
 }
 
+/// Sees to it that what was built in the cache `home` is what is wanted: the first line of its
+/// stamp.
+///
+/// # Errors
+/// There is no stamp, or it says something else.
+pub(crate) fn is_stamped(stamp: &Path, contents: &str, home: &Path) -> Result<(), LabError> {
+    let home = home.to_owned();
+    let Ok(stamp) = fs::read_to_string(stamp) else {
+        return Err(LabError::NotBuilt { home });
+    };
+    let found = stamp.lines().next().unwrap_or_default().to_owned();
+    if found == contents {
+        Ok(())
+    } else {
+        Err(LabError::Outdated { home, found })
+    }
+}
+
 /// A command that runs `program` in the root `root`, with `folder` mounted at [`INSIDE`].
-pub(crate) fn enter(root: &Path, folder: &Path, program: &str) -> Command {
+#[must_use]
+pub fn enter(root: &Path, folder: &Path, program: &str) -> Command {
     let mut command = Command::new("unshare");
     if !nix::unistd::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);

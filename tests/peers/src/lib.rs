@@ -19,7 +19,7 @@ pub mod telemetry;
 pub mod testpmd;
 pub mod tshark;
 
-pub use guest::{Guest, GuestError, Job, Machine};
+pub use guest::{Guest, GuestError, Job, Machine, System};
 pub use lab::{Lab, LabError};
 pub use setup::{Forward, Memory, Rings, Setup};
 pub use testpmd::{Counters, PeerError, Testpmd};
@@ -34,6 +34,17 @@ pub fn lab_or_skip(test: &str) -> Option<Lab> {
 #[must_use]
 pub fn guest_or_skip(test: &str) -> Option<Guest> {
     Guest::find().map_err(|missing| skip(test, &missing)).ok()
+}
+
+/// As [`guest_or_skip`], and the kernel of our own ([`guest::own`]) to boot there.
+#[must_use]
+pub fn own_guest_or_skip(test: &str) -> Option<(Guest, System)> {
+    let guest = guest_or_skip(test)?;
+    let system = guest::own::own_system_in(&Lab::home());
+    let system = system.map_err(|missing| {
+        skip(test, &format!("{missing} --own-kernel"));
+    });
+    Some((guest, system.ok()?))
 }
 
 /// Notes that `test` was skipped, and why: on standard error, and for `cargo xtask test`, which

@@ -18,7 +18,7 @@ use std::{env, fs};
 use clap::Parser;
 use hw::pci::{Bdf, Pci};
 use peers::Guest;
-use rig::runner::{self, Borrowed, Entry, Place, ROWS, Report, Row, Verdict};
+use rig::runner::{self, Borrowed, Entry, Ground, Place, ROWS, Report, Row, Verdict};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -145,7 +145,8 @@ fn lab(arguments: &Arguments, tell: &mut dyn FnMut(Entry)) -> Fallible<()> {
     let guest = Guest::find()?;
     let program = env::current_exe()?;
     let check = arguments.check.as_deref();
-    Ok(runner::lab::run(&guest, &program, &rows, check, tell)?)
+    let ground = Ground::debian(guest);
+    Ok(runner::lab::run(&ground, &program, &rows, check, tell)?)
 }
 
 /// Two devices of this machine, given back as they were found: also when a key ends it.

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::{env, fs, io};
 
-use hugemem::{DmaSpace, PageSize};
+use hugemem::{Addressing, DmaSpace, PageSize};
 use hw::pci::{Bdf, BindError, Pci, Use};
 use hw::vfio::{Options, Vfio};
 use hw::{Function as _, vfio};
@@ -32,6 +32,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["share", first, second, bits, page] => share(first, second, bits, page),
+        ["unprotected", first, second] => unprotected(first, second),
+        ["way", first, second, wanted] => way(first, second, wanted),
         ["drivers", device, other, driver] => drivers(device, other, driver),
         ["holder", first, second] => holder(first, second),
         ["close", first, second] => close(first, second),
@@ -109,6 +111,85 @@ fn share(first: &str, second: &str, bits: &str, page: &str) -> Fallible {
     traffic(&mut line)?;
     line.stop()?;
     println!("shared: {bits} bits, pages of {found}");
+    Ok(())
+}
+
+/// Without an IOMMU a device is given away only once somebody said so; then it uses physical
+/// addresses, in one space with others of its kind.
+fn unprotected(first: &str, second: &str) -> Fallible {
+    const MODE: &str = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+    let pci = Pci::host();
+    let places = devices(&[first, second])?;
+    match pci.bind_to_vfio(places[0]) {
+        Err(error @ BindError::NoIommu { .. }) => {
+            let cure = error.remedy().unwrap_or_default();
+            ensure!(cure.contains(MODE), "{cure}");
+        }
+        other => return Err(format!("nobody switched the mode on: {other:?}").into()),
+    }
+    fs::write(MODE, "1")?;
+    let _borrowed = Borrowed::take(&pci, &places)?;
+    let support = vfio::Support::gather(pci.root());
+    ensure!(
+        support.iommu_groups == 0 && support.no_iommu == Some(true),
+        "{support:?}"
+    );
+    {
+        let vfio = Vfio::host();
+        let functions = [
+            vfio.open(places[0], &Options::default())?,
+            vfio.open(places[1], &Options::default())?,
+        ];
+        let spaces = functions.each_ref().map(vfio::VfioFunction::space);
+        for (function, space) in functions.iter().zip(&spaces) {
+            ensure!(
+                function.is_unprotected() && space.addressing() == Addressing::Physical,
+                "{function:?} is behind an IOMMU"
+            );
+        }
+        ensure!(
+            std::ptr::addr_eq(
+                std::sync::Arc::as_ptr(&spaces[0]),
+                std::sync::Arc::as_ptr(&spaces[1])
+            ),
+            "the devices have a space each"
+        );
+    }
+    let mut line = Line::start(open(first, second)?, &Config::default())?;
+    traffic(&mut line)?;
+    line.stop()?;
+    println!("unprotected: only when told, by physical addresses");
+    Ok(())
+}
+
+/// The files that a process has open while it drives two devices say which way it went.
+fn way(first: &str, second: &str, wanted: &str) -> Fallible {
+    let places = devices(&[first, second])?;
+    let _borrowed = Borrowed::take(&Pci::host(), &places)?;
+    let mut line = Line::start(open(first, second)?, &Config::default())?;
+    traffic(&mut line)?;
+    let mut files = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let target = fs::read_link(entry?.path()).unwrap_or_default();
+        files.push(target.to_string_lossy().into_owned());
+    }
+    line.stop()?;
+    let count = |begin: &str| files.iter().filter(|name| name.starts_with(begin)).count();
+    let found = [
+        count("/dev/vfio/vfio"),
+        count("/dev/iommu"),
+        count("/dev/vfio/devices/"),
+        count("/dev/vfio/noiommu-"),
+    ];
+    // One container or one iommufd for both; a file for each device where it has one.
+    let expected = match wanted {
+        "container" => [1, 0, 0, 0],
+        "iommufd" => [0, 1, 2, 0],
+        "none" => [1, 0, 0, 2],
+        _ => return Err("no such way".into()),
+    };
+    ensure!(found == expected, "by {wanted}: {files:?}");
+    println!("way: by {wanted}");
     Ok(())
 }
 
@@ -210,9 +291,7 @@ fn holder(first: &str, second: &str) -> Fallible {
         let refused = Vfio::host().open(places[0], &Options::default());
         match refused {
             Err(vfio::OpenError::Busy { holders, .. }) => ensure!(
-                holders
-                    .iter()
-                    .any(|h| h.pid == pid && h.command == "in_guest"),
+                matches!(&holders[..], [h] if h.pid == pid && h.command == "in_guest"),
                 "round {round}: process {pid} holds it, and named are {holders:?}"
             ),
             Err(error) => return Err(error.into()),

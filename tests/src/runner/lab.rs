@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use peers::{Guest, GuestError, Job, Machine};
+use peers::{GuestError, Job};
 
-use super::{Entry, Place, Row, Verdict};
+use super::{Entry, Ground, Place, Row, Verdict};
 
 /// What begins a line that holds an [`Entry`].
 const MARK: &str = "@entry ";
@@ -30,36 +30,33 @@ pub fn line(entry: &Entry) -> String {
     format!("{MARK}{text}")
 }
 
-/// Runs the suite on every row, which must be the lab's, in as many guests as it takes. `program`
-/// is the one that runs there; `check` picks checks by a part of their name.
+/// Runs the suite on every row, which must be the lab's, in as many guests of `ground` as it
+/// takes. `program` is the one that runs there; `check` picks checks by a part of their name.
 ///
 /// # Errors
 /// A guest did not do its job. What was found before was told.
 pub fn run(
-    guest: &Guest,
+    ground: &Ground,
     program: &Path,
     rows: &[&Row],
     check: Option<&str>,
     tell: &mut dyn FnMut(Entry),
 ) -> Result<(), GuestError> {
     for rows in rows.chunks(ROWS_A_GUEST) {
-        one_guest(guest, program, rows, check, tell)?;
+        one_guest(ground, program, rows, check, tell)?;
     }
     Ok(())
 }
 
 fn one_guest(
-    guest: &Guest,
+    ground: &Ground,
     program: &Path,
     rows: &[&Row],
     check: Option<&str>,
     tell: &mut dyn FnMut(Entry),
 ) -> Result<(), GuestError> {
-    let mut machine = Machine {
-        pages_2m: 160,
-        ..Machine::default()
-    };
-    let mut script = String::new();
+    let mut machine = ground.machine();
+    let mut script = ground.prelude().to_owned();
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let mut places = Vec::new();
     for row in rows {
@@ -85,11 +82,13 @@ fn one_guest(
         programs: vec![program.to_owned()],
         limit: START + EACH * u32::try_from(rows.len()).unwrap_or(u32::MAX),
     };
-    let outcome = guest.run(&machine, &job, &mut |line| match entry(line) {
-        Some(entry) => tell(entry),
-        None => eprintln!("guest: {line}"),
-    })?;
-    for (on, ends) in places {
+    let outcome = ground
+        .guest
+        .run(&machine, &job, &mut |line| match entry(line) {
+            Some(entry) => tell(entry),
+            None => eprintln!("guest: {line}"),
+        })?;
+    for (on, ends) in places.into_iter().filter(|_| machine.address_bits > 0) {
         tell(untouched(on, &ends, &outcome.console));
     }
     if outcome.status > 1 {

@@ -2,13 +2,16 @@
 //!
 //! [`rows`] lists the kinds of ports; [`suite`] runs the checks on two ports of one kind; [`lab`]
 //! does so in a guest, where this very program runs again; [`borrow`] takes two PCI devices for
-//! it and gives them back as they were.
+//! it and gives them back as they were. [`way`] is how devices are reached in a guest, and
+//! [`scenarios`] what else than the suite runs there.
 
 pub mod borrow;
 pub mod lab;
 pub mod pair;
 pub mod report;
 pub mod rows;
+pub mod scenarios;
+pub mod way;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -16,6 +19,7 @@ use std::time::Instant;
 pub use borrow::Borrowed;
 pub use report::{Entry, Report, Verdict};
 pub use rows::{Place, ROWS, Row};
+pub use way::{Ground, Way};
 
 use crate::conformance::{self, Check, Failure};
 

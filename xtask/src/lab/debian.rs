@@ -167,7 +167,7 @@ fn installed(root: &Path, named: &[&str]) -> Result<String> {
 }
 
 /// Removes a root that was built before, or half built.
-fn remove(root: &Path) -> Result<()> {
+pub(super) fn remove(root: &Path) -> Result<()> {
     if !root.exists() {
         return Ok(());
     }

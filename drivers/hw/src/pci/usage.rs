@@ -186,7 +186,7 @@ impl Pci {
     }
 
     /// The files that a process which drives the device through VFIO has open.
-    fn vfio_nodes(&self, device: &Device) -> Vec<PathBuf> {
+    pub(crate) fn vfio_nodes(&self, device: &Device) -> Vec<PathBuf> {
         let dev = self.root.join("dev/vfio");
         let group = device.iommu_group.map(|group| {
             let prefix = if device.no_iommu { "noiommu-" } else { "" };

@@ -132,7 +132,8 @@ impl OpenError {
             }
             Self::InterruptRemapping { .. } => {
                 "turn interrupt remapping on in the firmware; or, without protection: echo 1 > \
-                 /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"
+                 /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts (by iommufd: \
+                 /sys/module/iommufd/parameters/allow_unsafe_interrupts)"
                     .into()
             }
             Self::Token { bdf, .. } => {

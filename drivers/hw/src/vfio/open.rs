@@ -134,11 +134,14 @@ impl Opening<'_> {
         move |source| OpenError::Kernel { bdf, step, source }
     }
 
+    /// Who has the device, by whichever of its files: a group cannot be opened while its device
+    /// is open by its own file, and the other way round.
     fn busy(&self, path: &Path) -> OpenError {
+        let pci = &self.shared.pci;
         OpenError::Busy {
             bdf: self.bdf,
             path: path.to_owned(),
-            holders: holders_of(self.shared.pci.root(), &[path.to_owned()]),
+            holders: holders_of(pci.root(), &pci.vfio_nodes(self.found)),
         }
     }
 
@@ -161,7 +164,14 @@ impl Opening<'_> {
             .map_err(|source| self.device_error(source))?;
         let device = Device::new(node).map_err(self.failed("looking at the device"))?;
         let space = Space::Container(container);
-        Ok(VfioFunction::new(self.bdf, &self.shared.pci, device, space))
+        let function = VfioFunction::new(self.bdf, &self.shared.pci, device, space);
+        if function.is_unprotected() {
+            tracing::warn!(
+                "{}: no IOMMU stands before it: it can overwrite any memory of this machine",
+                self.bdf
+            );
+        }
+        Ok(function)
     }
 
     /// The container that holds group `number`: the one that has it, else one that will take
@@ -249,6 +259,33 @@ impl Opening<'_> {
         }
     }
 
+    /// What a refusal to bind the device to an iommufd means (Linux 6.12
+    /// `drivers/vfio/device_cdev.c`, `vfio_main.c`, `drivers/iommu/iommufd/device.c`). A device
+    /// whose group is open is busy; one that is open by its own file already is an invalid
+    /// argument, and so is a token that nobody asked for.
+    fn bind_error(&self, path: &Path, source: io::Error) -> OpenError {
+        let bdf = self.bdf;
+        match source.raw_os_error() {
+            Some(libc::EBUSY) => self.busy(path),
+            Some(libc::EINVAL) => match self.busy(path) {
+                OpenError::Busy { holders, .. } if self.token.is_some() && holders.is_empty() => {
+                    OpenError::TokenUnwanted { bdf }
+                }
+                busy => busy,
+            },
+            Some(libc::EPERM) => {
+                let group = self.found.iommu_group.unwrap_or_default();
+                let mates = self.mates(group);
+                if mates.is_empty() {
+                    OpenError::InterruptRemapping { bdf }
+                } else {
+                    OpenError::NotViable { bdf, group, mates }
+                }
+            }
+            _ => self.device_error(source),
+        }
+    }
+
     fn by_iommufd(&self, ioases: &mut Vec<Weak<Ioas>>) -> Result<VfioFunction, OpenError> {
         let name = self.found.vfio_device.as_ref();
         let name = name.ok_or(OpenError::Unsupported {
@@ -270,13 +307,11 @@ impl Opening<'_> {
                     .into()
             }
         };
-        ioas::bind(&*node, &*iommufd, self.token).map_err(|source| {
-            if source.raw_os_error() == Some(libc::EBUSY) {
-                self.busy(&path)
-            } else {
-                self.device_error(source)
-            }
-        })?;
+        if let Err(source) = ioas::bind(&*node, &*iommufd, self.token) {
+            // Closed first, or we would be among those who hold it.
+            drop(node);
+            return Err(self.bind_error(&path, source));
+        }
         let ioas = match alive.into_iter().find(|ioas| ioas.attach(&*node).is_ok()) {
             Some(ioas) => ioas,
             None => {

@@ -13,7 +13,8 @@ pub struct Support {
     pub iommufd: bool,
     /// The driver that gives PCI devices away is loaded.
     pub vfio_pci: bool,
-    /// IOMMU groups; none where the IOMMU is off or absent.
+    /// IOMMU groups; none where the IOMMU is off or absent. Stand-ins for VFIO without an IOMMU
+    /// are none.
     pub iommu_groups: usize,
     /// Devices may be driven without an IOMMU. None where the kernel cannot do that at all.
     pub no_iommu: Option<bool>,
@@ -30,7 +31,7 @@ impl Support {
             containers: root.join("dev/vfio/vfio").exists(),
             iommufd: root.join("dev/iommu").exists(),
             vfio_pci: root.join("sys/bus/pci/drivers/vfio-pci").is_dir(),
-            iommu_groups: names(&root.join("sys/kernel/iommu_groups")).count(),
+            iommu_groups: iommu_groups(root),
             no_iommu: parameter("vfio/parameters/enable_unsafe_noiommu_mode")
                 .map(|value| value == "Y"),
             entry_limit: parameter("vfio_iommu_type1/parameters/dma_entry_limit")
@@ -55,4 +56,14 @@ impl Support {
             None
         }
     }
+}
+
+/// Groups that an IOMMU made. One that `vfio-pci` made for a device without says so in its name
+/// (Linux `drivers/vfio/group.c`).
+fn iommu_groups(root: &Path) -> usize {
+    let dir = root.join("sys/kernel/iommu_groups");
+    let is_real = |group: &String| {
+        text(&dir.join(group).join("name")).is_none_or(|name| name != "vfio-noiommu")
+    };
+    names(&dir).filter(is_real).count()
 }

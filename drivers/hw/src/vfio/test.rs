@@ -587,8 +587,6 @@ fn iommufds_refusals_and_windows_are_told_as_the_containers_are() {
         way: Way::Iommufd,
         ..Options::default()
     };
-    let error = machine.open_error(A, &busy);
-    assert!(matches!(error, OpenError::Busy { .. }), "{error}");
     let with_token = Options {
         token: Some(SECRET.parse().unwrap()),
         ..busy
@@ -604,6 +602,78 @@ fn iommufds_refusals_and_windows_are_told_as_the_containers_are() {
     .unwrap();
     let error = machine.open_error(B, &busy);
     assert!(error.to_string().contains("file of its own"), "{error}");
+}
+
+/// Lets process 4242, `testpmd`, have the file `node` of `/dev/vfio` open.
+fn hold(machine: &Machine, node: &str) {
+    machine.tree.file("proc/4242/comm", "testpmd\n");
+    machine.tree.make("proc/4242/fd");
+    let root = machine.tree.root();
+    std::os::unix::fs::symlink(
+        root.join("dev/vfio").join(node),
+        root.join("proc/4242/fd/7"),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_device_that_is_open_by_its_own_file_is_said_with_its_holder_whichever_way_it_is_asked_for() {
+    let machine = Machine::new();
+    let first = machine.by_iommufd(A);
+    hold(&machine, "devices/vfio0");
+    for way in [Way::Iommufd, Way::Container] {
+        let options = Options {
+            way,
+            ..Options::default()
+        };
+        let error = machine.open_error(A, &options);
+        let text = error.to_string();
+        assert!(text.contains("in use by process 4242 (testpmd)"), "{text}");
+    }
+    assert_eq!(first.config16(0), 0x8086, "the first one is as it was");
+    assert_eq!(machine.device(A, |device| device.open), 1);
+}
+
+#[test]
+fn a_device_whose_group_is_open_is_said_with_its_holder_by_iommufd() {
+    let machine = Machine::new();
+    let _first = machine.open(A);
+    hold(&machine, "12");
+    let options = Options {
+        way: Way::Iommufd,
+        ..Options::default()
+    };
+    let error = machine.open_error(A, &options);
+    let text = error.to_string();
+    assert!(
+        text.contains("devices/vfio0 is in use by process 4242"),
+        "{text}"
+    );
+}
+
+#[test]
+fn by_iommufd_too_forgeable_interrupts_and_groups_in_use_are_told_apart() {
+    let options = Options {
+        way: Way::Iommufd,
+        ..Options::default()
+    };
+    let machine = Machine::new();
+    machine.kernel.state().forgeable_interrupts = true;
+    let error = machine.open_error(A, &options);
+    assert!(
+        matches!(error, OpenError::InterruptRemapping { .. }),
+        "{error}"
+    );
+
+    let machine = Machine::new();
+    machine.kernel.state().groups.get_mut(&12).unwrap().viable = false;
+    machine
+        .tree
+        .device("0000:3b:00.2", (0x8086, 0x10fb), "ixgbe");
+    machine.tree.group("0000:3b:00.2", 12);
+    let error = machine.open_error(A, &options);
+    assert!(matches!(error, OpenError::NotViable { .. }), "{error}");
+    assert!(machine.kernel.state().files.is_empty(), "all closed again");
 }
 
 #[test]
@@ -792,7 +862,11 @@ fn what_a_machine_has_of_vfio_is_seen_without_opening_anything() {
             .unwrap()
             .contains("IOMMU")
     );
+    // A stand-in of VFIO's is no IOMMU.
+    tree.file("sys/kernel/iommu_groups/3/name", "vfio-noiommu\n");
+    assert_eq!(Support::gather(tree.root()).iommu_groups, 0);
     tree.make("sys/kernel/iommu_groups/0");
+    assert_eq!(Support::gather(tree.root()).iommu_groups, 1);
     tree.file(
         "sys/module/vfio_iommu_type1/parameters/dma_entry_limit",
         "65535\n",

@@ -6,6 +6,8 @@
 //! [`INIT`]. [`Guest::run`] boots a [`Machine`] with it and with the files of a [`Job`], runs the
 //! job's script, and gives back what it printed and how it ended.
 //!
+//! [`own`] is another kernel for the same guests, with what Debian's have not.
+//!
 //! What the script prints comes out by the second serial port, and its exit status on that
 //! port's last line; the first serial port is the kernel's console. The guest ends itself; a
 //! limit of time ends one that does not, and the end of the thread that started it ends QEMU, so
@@ -14,10 +16,10 @@
 mod archive;
 mod libraries;
 mod machine;
+pub mod own;
 mod run;
 mod system;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,7 +27,7 @@ pub use machine::{Machine, Placed, Wire};
 pub use run::{GuestError, Job, Outcome};
 pub use system::{Kernel, System};
 
-use crate::lab::{Lab, LabError, enter};
+use crate::lab::{Lab, LabError, enter, is_stamped};
 
 /// What the root has to hold: the first line of the stamp. A change here, in [`MODULES`] or in
 /// [`INIT`] rebuilds it; so the number goes up with those.
@@ -85,13 +87,7 @@ impl Guest {
     /// # Errors
     /// As [`Guest::find`].
     pub fn find_in(home: PathBuf) -> Result<Self, LabError> {
-        let Ok(stamp) = fs::read_to_string(Self::stamp_in(&home)) else {
-            return Err(LabError::NotBuilt { home });
-        };
-        let found = stamp.lines().next().unwrap_or_default().to_owned();
-        if found != CONTENTS {
-            return Err(LabError::Outdated { home, found });
-        }
+        is_stamped(&Self::stamp_in(&home), CONTENTS, &home)?;
         Ok(Self {
             root: Self::root_in(&home),
         })

@@ -52,7 +52,7 @@ impl Kernel {
 /// A kernel, and the archive that a guest starts from.
 #[derive(Debug, Clone)]
 pub struct System {
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl System {

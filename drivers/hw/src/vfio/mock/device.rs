@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::{File, State, errno, put, sized, u32_at, u64_at};
+use super::{File, Opened, State, errno, put, sized, u32_at, u64_at};
 
 /// A register window.
 pub(in super::super) struct Window {
@@ -178,16 +178,19 @@ impl State {
     pub(super) fn device_call(
         &mut self,
         bdf: &str,
-        own: bool,
+        (file, opened): (RawFd, Opened),
         request: u32,
         bytes: &mut [u8],
     ) -> io::Result<u32> {
         let device = self.devices.get_mut(bdf).expect("open, so it is there");
         if request == 118 {
-            return self.bind(bdf, own, bytes);
+            self.bind(bdf, opened, bytes)?;
+            self.files
+                .insert(file, File::Device(bdf.to_owned(), Opened::Bound));
+            return Ok(0);
         }
         // One that was opened by its own file answers nothing before it is bound.
-        if own && device.bound.is_none() {
+        if opened == Opened::Unbound {
             return errno(libc::EINVAL);
         }
         if device.gone {
@@ -227,12 +230,12 @@ impl State {
     }
 
     /// `argsz` 4, flags 4, iommufd 4, id 4, address of a token 8.
-    fn bind(&mut self, bdf: &str, own: bool, bytes: &mut [u8]) -> io::Result<u32> {
+    fn bind(&mut self, bdf: &str, opened: Opened, bytes: &mut [u8]) -> io::Result<u32> {
         sized(bytes, 16)?;
         let file = RawFd::from_ne_bytes(u32_at(bytes, 8)?.to_ne_bytes());
         self.calls.push(format!("{bdf} bind"));
-        if !own {
-            return errno(libc::ENOTTY);
+        if opened != Opened::Unbound {
+            return errno(libc::EINVAL);
         }
         if !matches!(self.files.get(&file), Some(File::Iommufd(_))) {
             return errno(libc::EBADF);
@@ -240,9 +243,19 @@ impl State {
         let given = (u32_at(bytes, 4)? & 1 != 0)
             .then(|| u64_at(bytes, 16))
             .transpose()?;
+        let group = self.devices[bdf].group;
+        let forgeable = self.forgeable_interrupts;
+        let viable = self.groups[&group].viable;
         let device = self.devices.get_mut(bdf).expect("open");
-        if device.open > 0 {
+        // The group's file keeps the device's own from being used; that one lets nobody else in.
+        if self.groups[&group].open {
             return errno(libc::EBUSY);
+        }
+        if device.bound.is_some() {
+            return errno(libc::EINVAL);
+        }
+        if forgeable || !viable {
+            return errno(libc::EPERM);
         }
         // What the token is stays with the caller; that there is one is enough here.
         match (device.token, given) {

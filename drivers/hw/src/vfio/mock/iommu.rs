@@ -217,8 +217,11 @@ impl State {
         let Some(File::Container(container)) = self.files.get_mut(&file) else {
             return errno(libc::EBADF);
         };
-        let other = container.iommu.is_some_and(|kind| (kind == 8) != no_iommu);
-        if other || (container.iommu.is_some() && nothing_shared) {
+        // Groups of an IOMMU and stand-ins do not mix.
+        if container.iommu.is_some_and(|kind| (kind == 8) != no_iommu) {
+            return errno(libc::EPERM);
+        }
+        if container.iommu.is_some() && nothing_shared {
             return errno(libc::EINVAL);
         }
         container.groups.push(number);

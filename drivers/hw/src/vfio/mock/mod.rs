@@ -63,9 +63,20 @@ pub(super) struct State {
 pub(super) enum File {
     Container(MockContainer),
     Group(u32),
-    /// By name; true for one that was opened by its own file.
-    Device(String, bool),
+    /// By name.
+    Device(String, Opened),
     Iommufd(BTreeMap<u32, AddressSpace>),
+}
+
+/// How a device's file was opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// By its group.
+    ByGroup,
+    /// By its own path, and not bound to an iommufd: it does nothing yet.
+    Unbound,
+    /// By its own path, and bound.
+    Bound,
 }
 
 /// An IOMMU group.
@@ -202,20 +213,23 @@ impl Kernel for Mock {
                 let Some((bdf, _)) = found else {
                     return errno(libc::ENOENT);
                 };
-                File::Device(bdf.clone(), true)
+                File::Device(bdf.clone(), Opened::Unbound)
             }
             ["vfio", group] => {
                 let plain = group.strip_prefix("noiommu-");
                 let number = plain.unwrap_or(group).parse().ok();
-                let group = number.and_then(|number| state.groups.get_mut(&number));
+                let group = number.and_then(|number| state.groups.get(&number));
                 let Some(group) = group.filter(|g| g.no_iommu == plain.is_some()) else {
                     return errno(libc::ENOENT);
                 };
-                if group.open {
+                let number = number.expect("just found");
+                // A device that is open by its own file keeps its group from being opened.
+                let is_bound = |d: &MockDevice| d.group == number && d.bound.is_some();
+                if group.open || state.devices.values().any(is_bound) {
                     return errno(libc::EBUSY);
                 }
-                group.open = true;
-                File::Group(number.expect("just found"))
+                state.groups.get_mut(&number).expect("just found").open = true;
+                File::Group(number)
             }
             _ => return errno(libc::ENOENT),
         };
@@ -239,6 +253,7 @@ struct MockNode {
 impl MockNode {
     fn device(state: &State, number: RawFd) -> Option<String> {
         match state.files.get(&number) {
+            Some(File::Device(_, Opened::Unbound)) => None,
             Some(File::Device(bdf, _)) => Some(bdf.clone()),
             _ => None,
         }
@@ -259,9 +274,9 @@ impl Node for MockNode {
         let result = match state.files.get(&self.number) {
             Some(File::Container(_)) => state.container_call(self.number, request, bytes, number),
             Some(&File::Group(group)) => state.group_call(group, request, bytes),
-            Some(File::Device(bdf, own)) => {
-                let (bdf, own) = (bdf.clone(), *own);
-                state.device_call(&bdf, own, request, bytes)
+            Some(File::Device(bdf, opened)) => {
+                let (bdf, opened) = (bdf.clone(), *opened);
+                state.device_call(&bdf, (self.number, opened), request, bytes)
             }
             Some(File::Iommufd(_)) => state.iommufd_call(self.number, request, bytes),
             None => errno(libc::EBADF),
@@ -281,7 +296,9 @@ impl Node for MockNode {
             return errno(libc::ENOTTY);
         };
         let bdf = state.open_by_group(group, &name)?;
-        Ok(self.mock.node(&mut state, File::Device(bdf, false)))
+        Ok(self
+            .mock
+            .node(&mut state, File::Device(bdf, Opened::ByGroup)))
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
@@ -317,8 +334,10 @@ impl Drop for MockNode {
                 state.leave(group);
                 format!("group {group}")
             }
-            Some(File::Device(bdf, _)) => {
-                state.close_device(&bdf);
+            Some(File::Device(bdf, opened)) => {
+                if opened != Opened::Unbound {
+                    state.close_device(&bdf);
+                }
                 format!("device {bdf}")
             }
             Some(File::Iommufd(_)) => "iommufd".to_owned(),
