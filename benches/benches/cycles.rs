@@ -5,7 +5,7 @@
 
 use std::sync::PoisonError;
 
-use benches::{Consumed, Rings, Tsc, core_ghz, ns_per_frame, null, stream};
+use benches::{Consumed, Rings, Tsc, core_ghz, ixgbe, ns_per_frame, null, stream};
 use port::Port;
 
 /// How long each run sends.
@@ -35,19 +35,21 @@ fn main() {
         core_ghz()
     );
     println!(
-        "{:<24}{:>8}{:>8}{:>8}{:>8}{:>8}",
-        "", "split", "packed", "null:", "Mpps", "target"
+        "{:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
+        "", "split", "packed", "82599", "null:", "Mpps", "target"
     );
     for &(name, vm, limit, target) in ROWS {
         let split = on_ring(Rings::Split, vm, limit, clock);
         let packed = on_ring(Rings::Packed, vm, limit, clock);
+        let nic = on_nic(vm, limit, clock);
         let alone = fastest(|| ns_per_frame(null(), stream(vm), RUN_NS, limit, clock));
         let ghz = core_ghz();
         let target = target.map_or("-".into(), |cycles| format!("{cycles:.0}"));
         println!(
-            "{name:<24}{:>8.1}{:>8.1}{:>8.1}{:>8.0}{target:>8}",
+            "{name:<24}{:>8.1}{:>8.1}{:>8.1}{:>8.1}{:>8.0}{target:>8}",
             split * ghz,
             packed * ghz,
+            nic * ghz,
             alone * ghz,
             1e3 / alone,
         );
@@ -69,6 +71,17 @@ fn on_ring(rings: Rings, vm: &str, limit: usize, clock: Tsc) -> f64 {
         let port: Box<dyn Port> = Box::new(Consumed::new(rings, false));
         ns_per_frame(port, stream(vm), RUN_NS, limit, clock)
     });
+    whole - device
+}
+
+/// Nanoseconds a frame on an 82599's ring, without the device's share.
+fn on_nic(vm: &str, limit: usize, clock: Tsc) -> f64 {
+    let device = fastest(|| {
+        let (port, share) = ixgbe(true);
+        let _ = ns_per_frame(port, stream(vm), RUN_NS, limit, clock);
+        share.ns_per_frame()
+    });
+    let whole = fastest(|| ns_per_frame(ixgbe(false).0, stream(vm), RUN_NS, limit, clock));
     whole - device
 }
 

@@ -4,10 +4,12 @@
 
 mod consumed;
 mod core_clock;
+mod ixgbe;
 mod rigs;
 mod run;
 
 pub use consumed::{Consumed, Rings};
 pub use core_clock::core_ghz;
+pub use ixgbe::{NicShare, ixgbe};
 pub use rigs::{RxRig, TxRig};
 pub use run::{Tsc, frames, ns_per_frame, null, paced, stream, unpaced};

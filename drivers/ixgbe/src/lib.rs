@@ -28,6 +28,7 @@ mod pf;
 mod plan;
 mod queues;
 mod regs;
+mod semaphore;
 mod stats;
 #[cfg(test)]
 mod test;

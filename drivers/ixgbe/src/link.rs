@@ -6,6 +6,7 @@ use port::{Link, LinkState};
 
 use crate::kind::{Mac, Media};
 use crate::regs::{self, Autoc, Esdp, Links, Msca};
+use crate::semaphore::Bus;
 
 /// How long the PHY may take to answer (Linux, `IXGBE_MDIO_COMMAND_TIMEOUT`: 100 times 10 µs).
 const ANSWER: Limit = Limit::of(5, 20);
@@ -36,7 +37,7 @@ pub(crate) fn read(links: Links, mac: Mac) -> Link {
 
 /// Lets the link come up. It does so by itself, later: with SFP+ modules, seconds later (DPDK,
 /// 64f1c8539c).
-pub(crate) fn bring_up<B: Bar>(bar: &B, media: Media) {
+pub(crate) fn bring_up<B: Bar>(bar: &B, mac: Mac, media: Media) {
     match media {
         Media::Sfp => {
             bar.update(regs::ESDP, |pins| pins - Esdp::LASER_OFF);
@@ -62,7 +63,7 @@ pub(crate) fn bring_up<B: Bar>(bar: &B, media: Media) {
                 bar.update(regs::AUTOC, |settings| settings | Autoc::AN_RESTART);
             }
         }
-        Media::Copper => wake(bar),
+        Media::Copper => wake(bar, mac),
     }
 }
 
@@ -119,10 +120,13 @@ impl<'a, B: Bar> Phy<'a, B> {
 
 /// Wakes a PHY that whoever had the device before has put to sleep, as Linux's driver does when an
 /// interface goes down. One that keeps its link is left alone, and so is one that does not answer.
-fn wake<B: Bar>(bar: &B) {
+fn wake<B: Bar>(bar: &B, mac: Mac) {
     if bar.read(regs::LINKS).contains(Links::UP) {
         return;
     }
+    let Some(_bus) = Bus::take(bar, mac) else {
+        return;
+    };
     let Some(phy) = Phy::find(bar) else {
         return;
     };

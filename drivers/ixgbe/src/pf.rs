@@ -346,7 +346,7 @@ impl<F: Function> Control for Pf<F> {
         self.running = (0, 0);
         self.sample()?;
         self.reset(!ended)?;
-        link::bring_up(&self.bar, self.media);
+        link::bring_up(&self.bar, self.mac, self.media);
         self.set_up_device(setup);
         filter::write_addresses(&self.bar, &self.own(setup.wanted), setup.wanted);
         filter::write_vlans(&self.bar, setup.wanted);

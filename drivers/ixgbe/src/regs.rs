@@ -273,6 +273,28 @@ bitflags::bitflags! {
         const _ = !0;
     }
 
+    /// Who may change [`SW_FW_SYNC`] (§8.2.3.4).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Swsm: u32 {
+        /// A driver has it; reading sets it.
+        const SMBI = 1 << 0;
+        /// A driver, and not firmware, has it (82599).
+        const SWESMBI = 1 << 1;
+        const _ = !0;
+    }
+
+    /// What drivers and firmware use (§8.2.3.4).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct SwFwSync: u32 {
+        /// A driver uses the PHY of the first port.
+        const PHY0 = 1 << 1;
+        /// A driver uses the PHY of the second port.
+        const PHY1 = 1 << 2;
+        /// Somebody changes this register (X540 and later); reading sets it.
+        const REGSMP = 1 << 31;
+        const _ = !0;
+    }
+
     /// Access to the PHY's registers (§8.2.3.22).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Msca: u32 {
@@ -292,7 +314,7 @@ hw::register_bits!(
     Ctrl: u32, Status: u32, CtrlExt: u32, Esdp: u32, Eec: u32, Rdrxctl: u32, Rxctrl: u32,
     Secrxctrl: u32, Secrxstat: u32, Fctrl: u32, Vlnctrl: u32, Mcstctrl: u32, Rxcsum: u32,
     Rfctl: u32, Mrqc: u32, Rxdctl: u32, Srrctl: u32, Txdctl: u32, Dmatxctl: u32, Rttdcs: u32,
-    Hlreg0: u32, Mflcn: u32, Autoc: u32, Links: u32, Msca: u32,
+    Hlreg0: u32, Mflcn: u32, Autoc: u32, Links: u32, Msca: u32, Swsm: u32, SwFwSync: u32,
 );
 
 hw::registers! {
@@ -382,6 +404,10 @@ hw::registers! {
     ERETA[96 step 4] @ 0x0ee80: Rw u32;
     /// EEPROM control (§8.2.3.2).
     EEC @ 0x10010: Ro Eec;
+    /// Who may change the next (§8.2.3.4).
+    SWSM @ 0x10140: Rw Swsm;
+    /// What drivers and firmware use (§8.2.3.4).
+    SW_FW_SYNC @ 0x10160: Rw SwFwSync;
 }
 
 /// The two registers of exact address `place`, of [`PLACES`].
@@ -395,6 +421,11 @@ pub(crate) const fn address(place: u32) -> (Reg<u32, Rw>, Reg<u32, Rw>) {
 
 /// Exact addresses that a device compares.
 pub(crate) const PLACES: u32 = 128;
+
+impl SwFwSync {
+    /// What firmware uses is said so many bits higher.
+    pub(crate) const FIRMWARE_SHIFT: u32 = 5;
+}
 
 /// [`RAH`]: the address is valid.
 pub(crate) const RAH_VALID: u32 = 1 << 31;

@@ -19,7 +19,7 @@ use crate::mailbox::{Answer, Api, Mailbox, Message, WORDS, request};
 use crate::pf::{hashed, words};
 use crate::plan::Has;
 use crate::queues::{self, RxSettings};
-use crate::regs::{Ctrl, Links, Mrqc, QueueRegs, Status};
+use crate::regs::{Ctrl, Links, Mrqc, QueueRegs, Rxdctl, Status, Txdctl};
 use crate::stats::Totals;
 use crate::vf_regs::{self as regs, Psrtype};
 
@@ -374,6 +374,14 @@ impl<F: Function> Vf<F> {
         Ok(())
     }
 
+    /// True if the first queues run as they were told to.
+    fn runs(&self) -> bool {
+        let rx = || self.bar.read(QueueRegs::vf_rx(0).rxdctl());
+        let tx = || self.bar.read(QueueRegs::vf_tx(0).txdctl());
+        (self.running.0 == 0 || rx().contains(Rxdctl::ENABLE))
+            && (self.running.1 == 0 || tx().contains(Txdctl::ENABLE))
+    }
+
     /// Writes key and table of an X550's own RSS.
     fn write_spread(&self, spread: Option<&Spread>) {
         if self.mac != Mac::X550 {
@@ -458,6 +466,11 @@ impl<F: Function> Control for Vf<F> {
         self.status()?;
         if self.mailbox.has_to_begin()? && running {
             let why = "the physical function was reset: the virtual one is started over";
+            return Ok(Health::Lost(why.into()));
+        }
+        if running && !self.runs() {
+            self.status()?;
+            let why = "the device was reset behind the driver's back: it is started over";
             return Ok(Health::Lost(why.into()));
         }
         Ok(Health::Good)

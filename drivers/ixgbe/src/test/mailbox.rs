@@ -192,11 +192,21 @@ fn from_version_1_5_on_the_sender_gives_the_buffer_back() {
     let grant = vec![request::NEGOTIATE | 1 << 31 | 1 << 29];
     let lpe = vec![request::LPE | 1 << 31 | 1 << 29];
     let refusal = vec![request::NEGOTIATE | 1 << 30 | 1 << 29];
-    let (registers, mut mailbox) = pf(vec![grant.clone(), lpe.clone()]);
+    let reset = vec![request::RESET | 1 << 31];
+    let (registers, mut mailbox) = pf(vec![grant.clone(), lpe.clone(), reset]);
     mailbox.negotiate().unwrap();
     let before = registers.written(BOX).len();
     mailbox.ask(&message(request::LPE), 2).unwrap();
     assert_eq!(registers.written(BOX)[before..], [VFU, VFU | REQ, 0, ACK]);
+    mailbox.wait_for_pf().unwrap();
+    let before = registers.written(BOX).len();
+    mailbox.ask(&message(request::RESET), 1).unwrap();
+    let old = [VFU, REQ, VFU, ACK];
+    assert_eq!(
+        registers.written(BOX)[before..],
+        old,
+        "a reset makes the PF forget it"
+    );
 
     let (registers, mut mailbox) = pf(vec![refusal, grant, lpe]);
     mailbox.negotiate().unwrap();

@@ -1,7 +1,10 @@
 //! The driver's parts against registers that are a script.
 
+mod function;
 mod mailbox;
+mod physical;
 mod totals;
+mod virtual_function;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -90,4 +90,7 @@ fn counters_that_run_freely_are_counted_by_how_far_they_went() {
     bytes(64 + 640, 0);
     totals.sample(&registers, || true);
     assert_eq!(totals.counters().rx_bytes, 768);
+    bytes(64 + 640, 3);
+    totals.sample(&registers, || true);
+    assert_eq!(totals.counters().rx_bytes, (3 << 32) + 768);
 }
