@@ -49,6 +49,16 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// One of some names.
+    pub(crate) fn one_of<T>(
+        &mut self,
+        key: &str,
+        allowed: &'static str,
+        name: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, OpenError> {
+        self.parsed(key, allowed, name)
+    }
+
     /// `on`, `off` or `auto`.
     pub(crate) fn choice(&mut self, key: &str) -> Result<Option<Choice>, OpenError> {
         self.parsed(key, "on, off or auto", |value| match value {

@@ -104,6 +104,11 @@ pub trait Control: Send {
         false
     }
 
+    /// True if tags that the device strips are of a VLAN that users know nothing of.
+    fn hides_tags(&self) -> bool {
+        false
+    }
+
     /// The next start is one that nobody waits for: it shall fail soon rather than late.
     fn hurry(&mut self) {}
 

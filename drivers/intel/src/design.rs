@@ -62,6 +62,8 @@ pub struct Start<'a, B> {
     pub shared: &'a Arc<Shared>,
     /// As of [`Design::longest`].
     pub longest: usize,
+    /// As of [`Control::hides_tags`](crate::Control::hides_tags).
+    pub hides_tags: bool,
 }
 
 /// Where the tail register of a queue is, by the queue's number.
@@ -114,7 +116,8 @@ impl<B> Start<'_, B> {
         if offloads.contains(Offloads::RX_CHECKSUM) {
             flags |= RxFlags::IPV4_GOOD | RxFlags::IPV4_BAD | RxFlags::L4_GOOD | RxFlags::L4_BAD;
         }
-        flags.set(RxFlags::VLAN, offloads.contains(Offloads::RX_VLAN));
+        let shows_tags = offloads.contains(Offloads::RX_VLAN) && !self.hides_tags;
+        flags.set(RxFlags::VLAN, shows_tags);
         flags.set(RxFlags::HASH, self.shape.rss.is_some());
         flags
     }

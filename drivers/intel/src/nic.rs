@@ -336,6 +336,7 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
             rings: &rings,
             shared: &shared,
             longest: self.design.longest(self.mtu, &self.caps),
+            hides_tags: self.control.hides_tags(),
         });
         self.run = Some(Run {
             shared,

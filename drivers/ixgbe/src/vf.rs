@@ -36,7 +36,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 /// What a VF may receive beside its own addresses, as the mailbox has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
-    /// Groups that are asked for, and broadcasts.
+    /// Broadcasts.
+    Broadcasts = 0,
+    /// Groups that were asked for, too.
     Groups = 1,
     /// Every group.
     AllGroups = 2,
@@ -52,12 +54,14 @@ impl Mode {
             } => Self::Promiscuous,
             // Groups beyond those that fit in a message are received with all others.
             wanted if wanted.all_multicast || hashes > HASHES => Self::AllGroups,
-            _ => Self::Groups,
+            _ if hashes > 0 => Self::Groups,
+            _ => Self::Broadcasts,
         }
     }
 
     const fn text(self) -> &'static str {
         match self {
+            Self::Broadcasts => "broadcasts",
             Self::Groups => "multicast filters",
             Self::AllGroups => "all-multicast mode",
             Self::Promiscuous => "promiscuous mode",
@@ -81,6 +85,8 @@ pub(crate) struct Vf<F: Function> {
     has_more: bool,
     /// Receive and send queues that the PF lets it have.
     granted: (usize, usize),
+    /// The host has put it into a VLAN of its own.
+    is_tagged: bool,
     totals: Totals,
     running: (u32, u32),
     was_up: bool,
@@ -135,6 +141,7 @@ impl<F: Function> Vf<F> {
             group_bits: 0,
             has_more: false,
             granted: (1, 1),
+            is_tagged: false,
             totals: Totals::vf(),
             running: (0, 0),
             was_up: false,
@@ -230,6 +237,12 @@ impl<F: Function> Vf<F> {
         // No more than there are, whatever the PF says.
         let count = |word: u32| usize::try_from(word.clamp(1, QUEUES)).unwrap_or(1);
         self.granted = (count(words[2]), count(words[1]));
+        let is_tagged = words[3] != 0;
+        if is_tagged && !self.is_tagged {
+            let said = "the host has put this virtual function into a VLAN: its tag is not shown";
+            self.news.push(said.into());
+        }
+        self.is_tagged = is_tagged;
         Ok(())
     }
 
@@ -282,6 +295,12 @@ impl<F: Function> Vf<F> {
             .groups()
             .map(|group| filter::hash(group, bits))
             .collect();
+        let mode = Mode::of(wanted, hashes.len());
+        // Linux's PF only ever adds to its table: an empty list would take nothing out, and let
+        // what is in it through again. What does is the mode without groups, from 1.2 on.
+        if hashes.is_empty() && self.mailbox.api() >= Api::V1_2 {
+            return self.set_mode(mode);
+        }
         let told = hashes.get(..HASHES).unwrap_or(&hashes);
         let count = u32::try_from(told.len()).unwrap_or(0);
         let mut list = message(request::MULTICAST | count << request::INFO_SHIFT);
@@ -291,7 +310,7 @@ impl<F: Function> Vf<F> {
         }
         let cure = "look in the host's log what its ixgbe driver says";
         self.ask(&list, WORDS, || "a list of groups".into(), cure)?;
-        self.set_mode(Mode::of(wanted, hashes.len()))
+        self.set_mode(mode)
     }
 
     /// Asks for a mode. A PF grants less than that to those that it does not trust, and says so
@@ -361,7 +380,9 @@ impl<F: Function> Vf<F> {
             // Without that, a VF that does not keep up stops its PF (Linux,
             // `ixgbevf_configure_srrctl`).
             drops: true,
-            strips: setup.shape.offloads.contains(Offloads::RX_VLAN),
+            // The tag of a VLAN that the host has put it into is none of the frame's (Linux,
+            // `ixgbevf_process_skb_fields`).
+            strips: self.is_tagged || setup.shape.offloads.contains(Offloads::RX_VLAN),
         };
         for (number, ring) in (0..).zip(&setup.rings.tx) {
             let regs = QueueRegs::vf_tx(number);
@@ -489,6 +510,10 @@ impl<F: Function> Control for Vf<F> {
 
     fn depends_on_others(&self) -> bool {
         true
+    }
+
+    fn hides_tags(&self) -> bool {
+        self.is_tagged
     }
 
     fn hurry(&mut self) {

@@ -58,6 +58,12 @@ pub const ROWS: &[Row] = &[
     sim("e1000e", "82574L", "sim:e1000e"),
     sim("igb", "82576", "sim:igb"),
     sim("igbvf", "82576 VF", "sim:igbvf"),
+    sim("ixgbe", "82599", "sim:ixgbe"),
+    sim("ixgbe", "X540", "sim:ixgbe,device=x540"),
+    sim("ixgbe", "X550", "sim:ixgbe,device=x550"),
+    sim("ixgbevf", "82599 VF", "sim:ixgbevf,pf_mtu=9710,trust=on"),
+    sim("ixgbevf", "X540 VF", "sim:ixgbevf,device=x540,trust=on"),
+    sim("ixgbevf", "X550 VF", "sim:ixgbevf,device=x550,trust=on"),
     sim("vmxnet3", "revision 4", "sim:vmxnet3"),
     sim("vmxnet3", "revision 1", "sim:vmxnet3,revision=1"),
     lab(

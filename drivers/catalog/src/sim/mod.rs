@@ -4,6 +4,7 @@
 //! not be of one family.
 
 mod e1000;
+mod ixgbe;
 mod port;
 mod virtio;
 mod vmxnet3;
@@ -38,11 +39,13 @@ const FAMILIES: &[Family] = &[
     e1000::E1000E_FAMILY,
     e1000::IGB_FAMILY,
     e1000::IGBVF_FAMILY,
+    ixgbe::FAMILY,
+    ixgbe::VF_FAMILY,
     vmxnet3::FAMILY,
 ];
 
 /// Their names, for messages.
-const DRIVERS: &str = "virtio, e1000, e1000e, igb, igbvf, vmxnet3";
+const DRIVERS: &str = "virtio, e1000, e1000e, igb, igbvf, ixgbe, ixgbevf, vmxnet3";
 
 /// Options of any `sim:` port that are the wire's.
 const CABLE: [&str; 10] = [
