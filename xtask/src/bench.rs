@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
-use crate::{against, run};
+use crate::{against, beside, run};
 
 /// What a run of all benchmarks may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -16,7 +16,10 @@ pub(crate) struct Options {
     /// Compares with another generator instead, both into the same sink.
     #[arg(long, value_enum)]
     against: Option<Peer>,
-    /// Only benchmarks whose name contains this.
+    /// Compares with testpmd on emulated NICs instead, in one guest; a turn's windows are one.
+    #[arg(long = "in", value_enum, conflicts_with = "against")]
+    place: Option<Place>,
+    /// Only benchmarks, or devices, whose name contains this.
     filter: Option<String>,
     #[command(flatten)]
     comparison: against::Options,
@@ -29,11 +32,20 @@ enum Peer {
     Dpdk,
 }
 
-/// Runs the benchmarks, or the comparison.
+/// Where to compare.
+#[derive(Clone, Copy, ValueEnum)]
+enum Place {
+    /// In a guest of the lab.
+    Lab,
+}
+
+/// Runs the benchmarks, or a comparison.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    match options.against {
-        Some(Peer::Dpdk) => against::compare(&options.comparison),
-        None => benches(options.filter.as_deref()),
+    let filter = options.filter.as_deref();
+    match (options.against, options.place) {
+        (Some(Peer::Dpdk), _) => against::compare(&options.comparison),
+        (None, Some(Place::Lab)) => beside::compare(&options.comparison, filter),
+        (None, None) => benches(filter),
     }
 }
 

@@ -6,11 +6,12 @@
 //! | `tidy` | only the checks that read the sources: seconds |
 //! | `lab` | builds the peers (DPDK, tshark), and QEMU with a guest's kernel, into a cache outside the checkout |
 //! | `conformance` | the suite that every driver must pass, on models, in a guest, or on real hardware |
-//! | `bench` | the benchmarks; `--against dpdk` compares with testpmd on vhost-user |
+//! | `bench` | the benchmarks; `--against dpdk` compares with testpmd on vhost-user, `--in lab` on emulated NICs |
 #![forbid(unsafe_code)]
 
 mod against;
 mod bench;
+mod beside;
 mod conformance;
 mod lab;
 mod pages;

@@ -166,8 +166,25 @@ impl Setup {
         device
     }
 
-    /// All arguments for a testpmd with the port `device`.
+    /// All arguments for a testpmd with the virtual device `device`.
     pub(crate) fn arguments(&self, device: &str, prefix: &str) -> Vec<String> {
+        let mut words = self.common(&format!("--no-pci --vdev {device}"), prefix);
+        if device.starts_with("net_virtio_user") {
+            let slots = self.ring_slots;
+            words.extend([format!("--txd={slots}"), format!("--rxd={slots}")]);
+        }
+        words
+    }
+
+    /// All arguments for a testpmd with the PCI device `device`, which `vfio-pci` has.
+    pub(crate) fn pci_arguments(&self, device: &str, prefix: &str) -> Vec<String> {
+        let mut words = self.common(&format!("--allow {device}"), prefix);
+        // Else the link is as it was at the last interrupt, and not every NIC's arrives.
+        words.push("--no-lsc-interrupt".to_owned());
+        words
+    }
+
+    fn common(&self, port: &str, prefix: &str) -> Vec<String> {
         let Self {
             core,
             queues,
@@ -176,15 +193,13 @@ impl Setup {
         } = self;
         let mut words: Vec<String> = Vec::new();
         let mut add = |text: &str| words.extend(text.split_whitespace().map(str::to_owned));
-        add("--no-pci --single-file-segments --log-level=lib.vhost.config:info");
+        add(port);
+        add("--single-file-segments --log-level=lib.vhost.config:info");
         add(match self.memory {
             Memory::Small => "--no-huge",
             Memory::Huge => "--in-memory",
         });
-        add(&format!(
-            "-m {} --file-prefix {prefix} --vdev {device}",
-            self.memory_mib
-        ));
+        add(&format!("-m {} --file-prefix {prefix}", self.memory_mib));
         add(&format!("--lcores 0@{core},1@{core} --"));
         // Else it throws away whatever came before it began to count.
         add("--no-flush-rx");
@@ -199,9 +214,6 @@ impl Setup {
             self.pool_frames, self.buffer_bytes
         ));
         add(&format!("--txpkts={}", self.send_bytes));
-        if device.starts_with("net_virtio_user") {
-            add(&format!("--txd={0} --rxd={0}", self.ring_slots));
-        }
         words.extend(self.more.iter().cloned());
         words
     }
@@ -210,6 +222,17 @@ impl Setup {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn a_nic_is_allowed_by_its_address_and_keeps_the_rings_of_its_driver() {
+        let setup = Setup::device(Forward::TxOnly);
+        let words = setup.pci_arguments("0000:00:02.0", "a").join(" ");
+        assert!(words.contains("--allow 0000:00:02.0 "), "{words}");
+        assert!(words.ends_with(" --no-lsc-interrupt"), "{words}");
+        for other in ["--no-pci", "--vdev", "--txd"] {
+            assert!(!words.contains(other), "{other} in {words}");
+        }
+    }
 
     #[test]
     fn a_driver_setup_becomes_the_arguments_that_testpmd_knows() {

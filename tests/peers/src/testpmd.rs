@@ -1,8 +1,9 @@
-//! DPDK's testpmd as a peer: a sink, a reflector or a sender, on vhost-user.
+//! DPDK's testpmd as a peer: a sink, a reflector or a sender, on vhost-user or on a NIC.
 //!
-//! Two ends are possible. [`Testpmd::vhost`] is the *device* (what a switch is): it owns the
+//! Two ends of a socket are possible. [`Testpmd::vhost`] is the *device* (what a switch is): it owns the
 //! socket, unless [`Setup::dial`] is set, and the front end decides on rings and features.
 //! [`Testpmd::virtio_user`] is the *driver* (what rgen is): it dials, unless `dial` is off.
+//! [`Testpmd::pci`] drives a NIC that `vfio-pci` has.
 //!
 //! The process is started with a console on a pipe. It is ready when it says that it forwards;
 //! counters are asked for over telemetry while it runs; and it ends by itself when the pipe
@@ -218,33 +219,50 @@ impl Testpmd {
         setup: &Setup,
         device: fn(&Setup, &str) -> String,
     ) -> Result<Self, PeerError> {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
         let path = || PeerError::Path(socket.to_owned());
         let folder = socket.parent().ok_or_else(path)?;
         let name = socket
             .file_name()
             .and_then(|name| name.to_str())
             .ok_or_else(path)?;
-        let prefix = format!(
-            "p{}-{}",
-            std::process::id(),
-            STARTED.fetch_add(1, Ordering::Relaxed)
-        );
+        let prefix = prefix();
         if !setup.dial {
             // One that was killed left its socket, and testpmd refuses to listen on that.
             let _ = fs::remove_file(socket);
         }
 
+        let device = device(setup, &format!("{INSIDE}/{name}"));
+        let words = setup.arguments(&device, &prefix);
+        Self::launch(lab, folder, socket, &words, &prefix)
+    }
+
+    /// Starts a driver of the NIC `device`, a PCI address, which `vfio-pci` has. `folder` is where
+    /// it puts what it needs to be asked.
+    ///
+    /// # Errors
+    /// As [`Testpmd::vhost`].
+    pub fn pci(lab: &Lab, folder: &Path, device: &str, setup: &Setup) -> Result<Self, PeerError> {
+        let prefix = prefix();
+        let words = setup.pci_arguments(device, &prefix);
+        Self::launch(lab, folder, Path::new(""), &words, &prefix)
+    }
+
+    fn launch(
+        lab: &Lab,
+        folder: &Path,
+        socket: &Path,
+        words: &[String],
+        prefix: &str,
+    ) -> Result<Self, PeerError> {
         // Unbuffered by line: else its words come only with its prompt.
         let mut command = lab.command(folder, "stdbuf");
-        command.args(["-oL", "dpdk-testpmd"]);
-        command.args(setup.arguments(&device(setup, &format!("{INSIDE}/{name}")), &prefix));
+        command.args(["-oL", "dpdk-testpmd"]).args(words);
         let (mut child, console, output) = spawn(&mut command).map_err(PeerError::Spawn)?;
         if let Err(error) = ready(&mut child, &output) {
             end(&mut child);
             return Err(error);
         }
-        match Telemetry::open(&Telemetry::path(folder, &prefix)) {
+        match Telemetry::open(&Telemetry::path(folder, prefix)) {
             Ok(telemetry) => Ok(Self {
                 child,
                 console,
@@ -265,7 +283,7 @@ impl Testpmd {
         self.child.id()
     }
 
-    /// The socket that it listens on, or dialled.
+    /// The socket that it listens on, or dialled; empty where it drives a NIC.
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -301,6 +319,21 @@ impl Testpmd {
     /// As [`Testpmd::counters`].
     pub fn xstats(&mut self) -> Result<Value, PeerError> {
         Ok(self.telemetry.ask("/ethdev/xstats,0")?)
+    }
+
+    /// Waits at most `limit` until its link is up.
+    ///
+    /// # Errors
+    /// It stays down, or as [`Testpmd::counters`].
+    pub fn linked(&mut self, limit: Duration) -> Result<(), PeerError> {
+        let started = Instant::now();
+        while self.telemetry.ask("/ethdev/link_status,0")?["status"] != "UP" {
+            if started.elapsed() >= limit {
+                return Err(self.silent("a link that is up", limit));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// Its counters once they have stood still for `still`, asked for at most `limit`.
@@ -440,6 +473,13 @@ impl Drop for Testpmd {
     fn drop(&mut self) {
         end(&mut self.child);
     }
+}
+
+/// A name that no other process of DPDK has.
+fn prefix() -> String {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    format!("p{}-{number}", std::process::id())
 }
 
 fn spawn(command: &mut Command) -> io::Result<(Child, ChildStdin, Arc<Output>)> {

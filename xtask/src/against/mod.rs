@@ -12,6 +12,8 @@
 mod report;
 mod sender;
 
+pub(crate) use report::median;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -173,19 +175,24 @@ pub(crate) fn compare(options: &Options) -> Result<()> {
 }
 
 /// Builds rgen as it is shipped, and says where it lies.
-fn build_rgen() -> Result<PathBuf> {
+pub(crate) fn build_rgen() -> Result<PathBuf> {
     let root = crate::root();
     println!("building rgen (release)");
     let mut command = run::cargo(&root);
     command.args(["build", "--release", "--package", "rgen", "--quiet"]);
     run::read(&mut command)
         .context("rgen can't be built; --senders flowgen,txonly goes without")?;
-    let text = run::read(run::cargo(&root).args(["metadata", "--format-version=1", "--no-deps"]))?;
+    Ok(target_folder(&root)?.join("release/rgen"))
+}
+
+/// Where Cargo puts what it builds.
+pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
+    let text = run::read(run::cargo(root).args(["metadata", "--format-version=1", "--no-deps"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text)?;
     let target = metadata["target_directory"]
         .as_str()
         .context("cargo names no target folder")?;
-    Ok(Path::new(target).join("release/rgen"))
+    Ok(PathBuf::from(target))
 }
 
 /// A comparison under way.

@@ -164,7 +164,7 @@ fn row(windows: &[Window], share: f64, key: (&'static str, Class, &str)) -> Opti
 }
 
 /// The median of sorted values.
-fn median(sorted: &[f64]) -> Option<f64> {
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let half = sorted.len() / 2;
     let upper = *sorted.get(half)?;
     Some(if sorted.len() % 2 == 1 {

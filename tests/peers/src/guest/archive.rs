@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Modes of a folder and of a program, as `stat(2)` has them.
+/// Modes of a folder, a program and a symbolic link, as `stat(2)` has them.
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
+const LINK: u32 = 0o120_777;
 
 /// An archive that is being written.
 pub(super) struct Archive<W> {
@@ -28,8 +29,24 @@ impl<W: Write> Archive<W> {
 
     /// Adds a file that may be run, and the folders that it lies in. `path` is absolute.
     pub(super) fn file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = path.trim_start_matches('/');
-        let mut folders: Vec<&str> = Path::new(path)
+        self.folders_above(path)?;
+        self.entry(path.trim_start_matches('/'), PROGRAM, bytes)
+    }
+
+    /// Adds a symbolic link to `target`, and the folders that it lies in. `path` is absolute.
+    pub(super) fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
+        self.folders_above(path)?;
+        self.entry(path.trim_start_matches('/'), LINK, target.as_bytes())
+    }
+
+    /// Adds a folder, and those that it lies in. `path` is absolute.
+    pub(super) fn folder(&mut self, path: &str) -> io::Result<()> {
+        // As if a file lay in it.
+        self.folders_above(&format!("{path}/file"))
+    }
+
+    fn folders_above(&mut self, path: &str) -> io::Result<()> {
+        let mut folders: Vec<&str> = Path::new(path.trim_start_matches('/'))
             .ancestors()
             .skip(1)
             .filter_map(Path::to_str)
@@ -41,7 +58,7 @@ impl<W: Write> Archive<W> {
                 self.entry(folder, FOLDER, &[])?;
             }
         }
-        self.entry(path, PROGRAM, bytes)
+        Ok(())
     }
 
     /// Ends the archive.
@@ -104,6 +121,8 @@ mod test {
         let mut archive = Archive::new(Vec::new());
         archive.file("/job/run", b"echo hello\n").unwrap();
         archive.file("/job/more/data", &[7; 4097]).unwrap();
+        archive.link("/job/other/name", "../more/data").unwrap();
+        archive.folder("/job/other/empty").unwrap();
         let bytes = archive.close().unwrap();
         assert_eq!(bytes.len() % 4, 0, "another archive may follow");
 
@@ -120,5 +139,7 @@ mod test {
         let read = |path: &str| std::fs::read(folder.path().join(path)).unwrap();
         assert_eq!(read("job/run"), b"echo hello\n");
         assert_eq!(read("job/more/data"), [7; 4097]);
+        assert_eq!(read("job/other/name"), [7; 4097]);
+        assert!(folder.path().join("job/other/empty").is_dir());
     }
 }

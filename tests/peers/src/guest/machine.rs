@@ -1,6 +1,6 @@
 //! The machine that a guest is: processors, memory, IOMMU, NICs and the wires between them.
 
-use super::System;
+use super::{Carried, System};
 use crate::lab::INSIDE;
 
 /// The first slot of the root bus that a NIC is put into; below are the host bridge and what a
@@ -26,6 +26,8 @@ pub struct Machine {
     pub pages_1g: u32,
     /// Kernel modules to load before the job runs, beside those of VFIO.
     pub modules: Vec<String>,
+    /// What lies in its root beside the base and the job.
+    pub files: Vec<Carried>,
     /// More of the kernel's command line.
     pub kernel: String,
     /// The wires, in the order in which [`Machine::pair`] put them in.
@@ -66,6 +68,7 @@ impl Default for Machine {
             pages_2m: 128,
             pages_1g: 0,
             modules: Vec::new(),
+            files: Vec::new(),
             kernel: String::new(),
             wires: Vec::new(),
             devices: Vec::new(),
@@ -77,6 +80,12 @@ impl Default for Machine {
 impl Machine {
     /// How many wires a machine has room for.
     pub const MOST_WIRES: usize = (END_SLOT - FIRST_SLOT) / 2;
+
+    /// The MAC address of an end of a wire that [`Machine::pair`] puts in, counted from 0.
+    #[must_use]
+    pub fn mac(wire: usize, end: usize) -> String {
+        format!("52:54:00:00:{wire:02x}:{end:02x}")
+    }
 
     /// Puts two NICs and a wire between them into the machine.
     ///
@@ -106,8 +115,8 @@ impl Machine {
             };
             self.devices.push("-device".to_owned());
             self.devices.push(format!(
-                "{device},netdev={netdev},bus={bus},addr={place:#x},\
-                 mac=52:54:00:00:{wire:02x}:{end:02x}"
+                "{device},netdev={netdev},bus={bus},addr={place:#x},mac={}",
+                Self::mac(wire, end)
             ));
             ends[end] = address;
         }

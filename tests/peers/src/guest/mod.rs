@@ -19,6 +19,7 @@ mod machine;
 pub mod own;
 mod run;
 mod system;
+pub mod testpmd;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +29,27 @@ pub use run::{GuestError, Job, Outcome};
 pub use system::{Kernel, System};
 
 use crate::lab::{Lab, LabError, enter, is_stamped};
+
+/// What a guest's root holds of this machine beside the job. Paths in the guest are absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carried {
+    /// A file, which may be run there.
+    File {
+        /// Where it lies here.
+        from: PathBuf,
+        /// Where it lies there.
+        to: String,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it lies.
+        at: String,
+        /// What it leads to.
+        to: String,
+    },
+    /// An empty folder.
+    Folder(String),
+}
 
 /// What the root has to hold: the first line of the stamp. A change here, in [`MODULES`] or in
 /// [`INIT`] rebuilds it; so the number goes up with those.

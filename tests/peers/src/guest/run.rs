@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::archive::Archive;
-use super::{BASE, Guest, KERNEL, Machine, System, libraries};
+use super::{BASE, Carried, Guest, KERNEL, Machine, System, libraries};
 use crate::lab::INSIDE;
 
 /// What the guest's first program prints before the job's exit status.
@@ -174,6 +174,13 @@ impl Guest {
         let mut archive = Archive::new(BufWriter::new(file));
         archive.file("/job/run", job.script.as_bytes())?;
         archive.file("/job/modules", machine.modules.join("\n").as_bytes())?;
+        for carried in &machine.files {
+            match carried {
+                Carried::File { from, to } => archive.file(to, &fs::read(from)?)?,
+                Carried::Link { at, to } => archive.link(at, to)?,
+                Carried::Folder(path) => archive.folder(path)?,
+            }
+        }
         let mut had = Vec::new();
         for program in &job.programs {
             let name = program.file_name().and_then(|name| name.to_str());
