@@ -155,7 +155,8 @@ pub(crate) struct Run {
         allow_hyphen_values = true
     )]
     pub(crate) catch_up: String,
-    /// How long to wait, after the last frame, for frames still on their way.
+    /// How long to wait, after the last frame, for frames still on their way; less if none comes
+    /// for a tenth of it.
     #[arg(
         long,
         value_name = "TIME",

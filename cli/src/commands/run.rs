@@ -183,6 +183,8 @@ fn plan(wanted: &Wanted, session: &mut Session) -> Result<RunPlan, Error> {
     plan.stamp_nonce = random();
     plan.catch_up_ns = wanted.catch_up_ns;
     plan.drain_ns = wanted.drain_ns;
+    // Who waits longer expects longer silences too: of a peer whose core is busy with others.
+    plan.quiet_ns = plan.quiet_ns.max(wanted.drain_ns / 10);
     plan.cores.clone_from(&session.cores.workers);
     plan.yield_when_idle = session.cores.yields();
     plan.pages = session.pages;

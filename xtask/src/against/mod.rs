@@ -174,8 +174,11 @@ pub(crate) fn compare(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds rgen as it is shipped, and says where it lies.
+/// Builds rgen as it is shipped, and says where it lies; or that of `$RGEN_BIN`, if set.
 pub(crate) fn build_rgen() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("RGEN_BIN") {
+        return Ok(PathBuf::from(path));
+    }
     let root = crate::root();
     println!("building rgen (release)");
     let mut command = run::cargo(&root);
