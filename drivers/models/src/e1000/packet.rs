@@ -18,6 +18,8 @@ pub(crate) struct Ip<'a> {
     pub(crate) id: u16,
     /// Source and destination.
     pub(crate) addresses: &'a [u8],
+    /// Bytes of its own header.
+    pub(crate) header: usize,
     /// TCP or UDP, whole or at least its first fragment's ports.
     pub(crate) transport: Option<Transport<'a>>,
 }
@@ -27,6 +29,8 @@ pub(crate) struct Ip<'a> {
 pub(crate) struct Transport<'a> {
     pub(crate) tcp: bool,
     pub(crate) ports: &'a [u8],
+    /// Bytes of its header.
+    pub(crate) header: usize,
     /// Whether its checksum is right; none where there is none to check.
     pub(crate) good: Option<bool>,
 }
@@ -94,6 +98,14 @@ impl<'a> Packet<'a> {
         };
         Self { vlan, ip }
     }
+
+    /// Bytes of the frame up to the end of the headers that the device knows; 0 without IP.
+    pub(super) fn headers(&self) -> u32 {
+        let Some(ip) = self.ip else { return 0 };
+        let link = if self.vlan.is_some() { 18 } else { 14 };
+        let transport = ip.transport.map_or(0, |transport| transport.header);
+        u32::try_from(link + ip.header + transport).unwrap_or(0)
+    }
 }
 
 fn ipv4(packet: &[u8]) -> Option<Ip<'_>> {
@@ -113,6 +125,7 @@ fn ipv4(packet: &[u8]) -> Option<Ip<'_>> {
         header_good,
         id: word(packet, 4)?,
         addresses,
+        header,
         transport,
     })
 }
@@ -128,6 +141,7 @@ fn ipv6(packet: &[u8]) -> Option<Ip<'_>> {
         header_good: None,
         id: 0,
         addresses,
+        header: HEADER,
         transport,
     })
 }
@@ -145,7 +159,17 @@ fn transport<'a>(protocol: u8, addresses: &[u8], segment: &'a [u8]) -> Option<Tr
         let pseudo = sum(addresses) + u64::from(protocol) + segment.len() as u64;
         fold(pseudo + sum(segment)) == 0xffff
     });
-    Some(Transport { tcp, ports, good })
+    let header = if tcp {
+        usize::from(segment.get(12)? >> 4) * 4
+    } else {
+        8
+    };
+    Some(Transport {
+        tcp,
+        ports,
+        header,
+        good,
+    })
 }
 
 /// The FCS of `frame` (IEEE 802.3 §3.2.9), as it follows on the wire and in memory.

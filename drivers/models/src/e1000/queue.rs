@@ -165,6 +165,8 @@ pub(super) struct Queue {
     /// Where the head is written to memory; bit 0 says that it is.
     write_back: u64,
     ring: Option<SimWords<[AtomicU64; 2]>>,
+    /// Descriptors are twice as long: with four buffers each (82574's packet split).
+    wide: bool,
     /// It did what it must not, and stands still until it is set up again.
     pub(super) broken: bool,
 }
@@ -196,13 +198,25 @@ impl Queue {
             dropped: 0,
             write_back: 0,
             ring: None,
+            wide: false,
             broken: false,
         }
     }
 
     /// Slots of the ring.
     pub(super) fn slots(&self) -> u32 {
-        self.len / SLOT
+        self.len / if self.wide { 2 * SLOT } else { SLOT }
+    }
+
+    pub(super) fn is_wide(&self) -> bool {
+        self.wide
+    }
+
+    /// Descriptors are so from now on. True if they were not.
+    pub(super) fn set_wide(&mut self, wide: bool) -> bool {
+        let turned = wide != self.wide;
+        self.wide = wide;
+        turned
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -302,9 +316,9 @@ impl Queue {
         self.broken = false;
     }
 
-    /// The ring, mapped now and as large as it is said to be.
+    /// The ring, mapped now and as large as it is said to be; a wide descriptor is two of it.
     pub(super) fn ring(&mut self, memory: &mut Translator) -> Result<&[[AtomicU64; 2]], String> {
-        let slots = usize::try_from(self.slots()).expect("a ring is smaller than 1 MiB");
+        let slots = usize::try_from(self.len / SLOT).expect("a ring is smaller than 1 MiB");
         let base = Iova::from_device(self.base);
         let lost =
             || format!("the ring of {slots} descriptors at {base} is not mapped (not all of it)");

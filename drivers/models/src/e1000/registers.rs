@@ -1,7 +1,7 @@
 //! Reads and writes of registers.
 
 use super::E1000;
-use super::bits::{ctrl, rctl, reg, ring, status, tctl};
+use super::bits::{RFCTL_EXTEN, ctrl, rctl, reg, ring, status, tctl};
 use super::options::Kind;
 use super::pci::REGISTERS;
 use super::queue::{Side, locate};
@@ -247,10 +247,15 @@ impl E1000 {
             self.object(format!("RCTL {value:#x}: reserved buffer size"));
         } else if value & rctl::LBM != 0 {
             self.object(format!("RCTL {value:#x}: loopback is not modelled"));
-        } else if value & rctl::DTYP != 0 {
+        } else if value & rctl::DTYP != 0 && self.kind != Kind::E1000e {
             self.object(format!("RCTL {value:#x}: packet split is not modelled"));
+        } else if value & rctl::DTYP != 0 && !self.registers.has(reg::RFCTL, RFCTL_EXTEN) {
+            self.object(format!(
+                "RCTL {value:#x}: packet split without extended descriptors"
+            ));
         }
         self.registers.set(reg::RCTL, value);
+        self.set_split(value);
         if self.kind == Kind::E1000e && value & rctl::EN != 0 {
             self.check_rss();
         }

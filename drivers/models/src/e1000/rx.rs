@@ -1,6 +1,7 @@
 //! Frames to the driver (82540 §3.2, 82574 §7.1, 82576 §7.1).
 
 mod filter;
+mod split;
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +11,7 @@ use super::E1000;
 use super::bits::{RFCTL_EXTEN, cause, ctrl, rctl, reg, ring, rxcsum, rxd};
 use super::options::Kind;
 use super::packet::{Packet, fcs};
-use super::queue::Side;
+use super::queue::{Queue, Side};
 use super::rss::Hash;
 use super::stats::counter;
 use crate::counters::DeviceCounts;
@@ -51,6 +52,8 @@ struct Report {
     kind: u32,
     /// The high half of it.
     value: u32,
+    /// Bytes of headers up to TCP's or UDP's, where there is IP.
+    header: u32,
 }
 
 impl E1000 {
@@ -189,6 +192,7 @@ impl E1000 {
             report.status |= rxd::IPIDV;
         }
         report.kind = u32::from(hash.kind);
+        report.header = packet.headers();
         if self.kind == Kind::E1000e {
             report.kind |= queue << 8;
         } else {
@@ -256,6 +260,9 @@ impl E1000 {
         format: Format,
         report: &Report,
     ) -> Result<Verdict, String> {
+        if self.rx.get(index as usize).is_some_and(Queue::is_wide) {
+            return self.put_split(index, bytes, report);
+        }
         let strips = report.status & rxd::VP != 0;
         let keeps_fcs = self.vf.is_none() && !self.registers.has(reg::RCTL, rctl::SECRC);
         let size = self.buffer_size(index);
@@ -277,13 +284,18 @@ impl E1000 {
             sink.write(part).map_err(|fault| fault.to_string())?;
         }
         self.write_back(index, needed, total, size, format, report)?;
+        self.raise_received(index);
+        Ok(Verdict::Received)
+    }
+
+    /// A frame is in memory: the causes of interrupts that this is.
+    fn raise_received(&mut self, index: u32) {
         let mut causes = cause::RXT0;
         if self.tails.get(Side::Rx, index) == self.rx[index as usize].head {
             causes |= 1 << 4;
         }
         self.raise(causes);
         self.raise_queue(Side::Rx, index);
-        Ok(Verdict::Received)
     }
 
     /// How many descriptors the frame takes, if `queue` has them; otherwise counts it as missed.
