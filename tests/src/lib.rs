@@ -5,6 +5,7 @@
 //! - [`conformance`]: what every port must do, as named checks.
 //! - [`cable`]: two ports that are queues in memory, to try the checks on.
 //! - [`mutate`]: input that nobody meant, for fuzzing.
+//! - [`referee`]: Linux's own drivers as judges of our models.
 //! - [`rgen`]: the command, as a user runs it.
 //! - [`runner`]: the checks as a command, on models, in a guest, on real devices.
 //! - [`sims`]: drivers on models, in every combination.
@@ -15,6 +16,7 @@ pub mod conformance;
 pub mod liar;
 pub mod mutate;
 pub mod peer;
+pub mod referee;
 pub mod rgen;
 pub mod runner;
 pub mod sims;

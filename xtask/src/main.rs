@@ -6,6 +6,7 @@
 //! | `tidy` | only the checks that read the sources: seconds |
 //! | `lab` | builds the peers (DPDK, tshark), and QEMU with a guest's kernel, into a cache outside the checkout |
 //! | `conformance` | the suite that every driver must pass, on models, in a guest, or on real hardware |
+//! | `referee` | Linux's own drivers judge our models, in a guest |
 //! | `bench` | the benchmarks; `--against dpdk` compares with testpmd on vhost-user, `--in lab` on emulated NICs |
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ mod conformance;
 mod lab;
 mod pages;
 mod pingpong;
+mod referee;
 mod run;
 mod tidy;
 mod verify;
@@ -44,6 +46,8 @@ enum Task {
     Lab(lab::Options),
     /// Runs the suite that every driver must pass.
     Conformance(conformance::Options),
+    /// Has Linux's own drivers judge our models.
+    Referee(referee::Options),
     /// Runs the benchmarks.
     Bench(bench::Options),
     /// Prints the round trip between two cores in nanoseconds.
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Task::Tidy => verify::tidy_only(),
         Task::Lab(options) => lab::run(&options),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Referee(options) => referee::run(&options),
         Task::Bench(options) => bench::run(&options).map(|()| true),
         Task::Pingpong(options) => pingpong::run(&options).map(|()| true),
     };

@@ -103,7 +103,8 @@ fn one_guest(
     Ok(())
 }
 
-fn entry(line: &str) -> Option<Entry> {
+/// A line as an entry, if it is one.
+pub(crate) fn entry(line: &str) -> Option<Entry> {
     serde_json::from_str(line.strip_prefix(MARK)?).ok()
 }
 

@@ -1,0 +1,188 @@
+//! Linux's own drivers as judges of our models: `cargo xtask referee`.
+//!
+//! Two models with a wire between them are served over vfio-user to a guest (LAB: QEMU and a
+//! kernel that others wrote). There the kernel's driver probes them, each in a network namespace of
+//! its own, and traffic goes from one to the other. A model that the driver dislikes is wrong.
+//!
+//! - [`devices`]: the kinds of models, and what the kernel makes of them;
+//! - [`inside`]: what is checked, in the guest, where this program runs again;
+//! - `net`, `log`: the guest's interfaces, and what its kernel says;
+//! - `truth`: what the driver counts beside what the model counts.
+
+pub mod devices;
+pub mod inside;
+mod log;
+mod net;
+mod truth;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use models::vfio_user::{self, ServeError, Served};
+use models::{Sim, SimOptions, WireOptions};
+use peers::guest::System;
+use peers::{Guest, GuestError, Job, Machine};
+
+use crate::runner::{Entry, Verdict, lab};
+pub use devices::{DEVICES, Device};
+
+/// How long a guest may take, all checks included.
+const LIMIT: Duration = Duration::from_secs(240);
+/// How long the models sleep when nothing moves: the guest's processors want the cores too.
+const NAP: Duration = Duration::from_micros(100);
+/// The sockets' names in the guest's folder.
+const SOCKETS: [&str; 2] = ["m0.sock", "m1.sock"];
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefereeError {
+    /// The guest did not do its job.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    /// A model could not be served.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// No folder for the sockets.
+    #[error("no folder for the guest: {0}")]
+    Folder(#[from] std::io::Error),
+}
+
+/// Two models with a wire between them that wait for a QEMU, as long as this lives.
+pub struct Pair {
+    /// The models and the wire.
+    pub sim: Sim,
+    _served: [Served; 2],
+}
+
+/// Serves two models of `device` in `folder`, for [`Machine::served_pair`] with [`sockets`].
+///
+/// # Errors
+/// A socket can't be made.
+pub fn serve(device: &Device, folder: &Path) -> Result<Pair, ServeError> {
+    let wire = WireOptions {
+        speed_bps: device.speed_bps,
+        ..WireOptions::default()
+    };
+    let options = SimOptions {
+        thread: "rgen-referee".into(),
+        nap: Some(NAP),
+        ..SimOptions::default()
+    };
+    let boxed = |end: u8| (device.model)(&format!("{}/{end}", device.name), mac(end));
+    let sim = Sim::with_options(boxed(0), boxed(1), wire, options);
+    let served = [
+        vfio_user::serve(sim.function(0), &folder.join(SOCKETS[0]))?,
+        vfio_user::serve(sim.function(1), &folder.join(SOCKETS[1]))?,
+    ];
+    Ok(Pair {
+        sim,
+        _served: served,
+    })
+}
+
+/// The sockets' names in the folder of [`serve`].
+#[must_use]
+pub const fn sockets() -> [&'static str; 2] {
+    SOCKETS
+}
+
+/// The address that the model at `end` has.
+fn mac(end: u8) -> models::Mac {
+    [0x02, 0x72, 0x67, 0, 0, 0x10 + end]
+}
+
+/// Has the kernel of `system` judge the models of `device`. `program` is the one that runs in the
+/// guest. The kernel's console comes back, for who wants to read it.
+///
+/// # Errors
+/// A guest did not do its job. What was found before was told.
+pub fn run(
+    guest: &Guest,
+    system: &System,
+    device: &Device,
+    program: &Path,
+    tell: &mut dyn FnMut(Entry),
+) -> Result<String, RefereeError> {
+    let folder = tempfile::tempdir()?;
+    let pair = serve(device, folder.path())?;
+    let mut machine = Machine {
+        // Without an IOMMU guest memory is a few maps that stay.
+        address_bits: 0,
+        pages_2m: 0,
+        memory_mib: 768,
+        system: Some(system.clone()),
+        ..Machine::default()
+    };
+    let wire = machine.served_pair(SOCKETS);
+    let [first, second] = &wire.ends;
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let job = Job {
+        script: format!(
+            "./{name} --driver {} --in-guest {first},{second}\n",
+            device.name
+        ),
+        programs: vec![program.to_owned()],
+        limit: LIMIT,
+    };
+    let on = format!("{} under Linux {}", device.title, system.version());
+    let mut books = truth::Books::new(device);
+    let started = Instant::now();
+    let outcome = guest.run_in(folder.path(), &machine, &job, &mut |line| {
+        if let Some(mut entry) = lab::entry(line) {
+            entry.on.clone_from(&on);
+            tell(entry);
+        } else if let Some(sample) = inside::sample(line) {
+            books.take(sample, &pair.sim);
+        } else {
+            eprintln!("guest: {line}");
+        }
+    })?;
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    for (check, found) in closing(&pair.sim, &books, outcome.status) {
+        let verdict = if found.is_empty() {
+            Verdict::Passed
+        } else {
+            Verdict::Failed
+        };
+        tell(Entry {
+            on: on.clone(),
+            check: check.to_owned(),
+            verdict,
+            found,
+            took_ms,
+        });
+        // Only the first says how long the guest ran.
+    }
+    Ok(outcome.console)
+}
+
+/// How many checks there are on each kind of model, inside and outside.
+pub const CHECKS: usize = inside::CHECKS.len() + CLOSING;
+/// Those that are made from the outside.
+const CLOSING: usize = 4;
+
+/// What is looked at from the outside, once the guest has ended; empty is good.
+fn closing(sim: &Sim, books: &truth::Books, status: i32) -> [(&'static str, String); CLOSING] {
+    let ended = match status {
+        0 => String::new(),
+        status => format!("exit status {status}"),
+    };
+    let unaccounted = [sim.unaccounted(0), sim.unaccounted(1)];
+    let lost = match unaccounted {
+        [0, 0] => String::new(),
+        [a, b] => format!("{a} frames one way, {b} the other"),
+    };
+    [
+        ("the checks in the guest run to their end", ended),
+        (
+            "what the driver counts is what the model counted",
+            books.found().join("; "),
+        ),
+        ("no frame is unaccounted for", lost),
+        (
+            "the driver did nothing that the model objects to",
+            sim.objections().join("; "),
+        ),
+    ]
+}
