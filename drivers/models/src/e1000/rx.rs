@@ -443,12 +443,13 @@ impl E1000 {
     }
 }
 
-/// True if the second word of a descriptor that the driver hands over still says "done", where the
-/// write-back has that bit: the driver must have cleared it to know the next one.
+/// True if the second word of a descriptor that the driver hands over still says what the last
+/// write-back did: the driver must have cleared something to know the next one. Where the length
+/// has a place of its own, that will do: Linux's `igb` looks at nothing else.
 fn is_done(format: Format, second: u64) -> bool {
     match format {
         Format::Legacy => second >> 32 & 1 == 1,
-        Format::Extended => second & 1 == 1,
+        Format::Extended => second & 1 == 1 && second >> 32 & 0xffff != 0,
     }
 }
 
@@ -480,5 +481,20 @@ impl Report {
                 u64::from(self.status) | length << 32 | tag << 48,
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_armed_by_clearing_done_or_the_length_where_that_is_apart() {
+        let written = 0x3 | 60 << 32;
+        assert!(is_done(Format::Extended, written));
+        assert!(!is_done(Format::Extended, written & !1));
+        assert!(!is_done(Format::Extended, 0x3), "as Linux's igb does it");
+        assert!(is_done(Format::Legacy, 1 << 32));
+        assert!(!is_done(Format::Legacy, 60));
     }
 }
