@@ -11,7 +11,8 @@
 //! `tap` has the kernel do; the hash is no standard's.
 //!
 //! Not modelled: segmentation offloads (never offered), RSS and hash reports, MSI-X vectors (the
-//! registers read back "no vector"; interrupts are counted, and shown in the ISR register).
+//! registers read back "no vector"; interrupts are the line of INTx, which the ISR register lets
+//! go).
 
 mod bits;
 pub(crate) mod checksum;
@@ -39,6 +40,7 @@ use crate::counters::{DeviceCounters, DeviceCounts};
 use crate::device::{Device, Doorbells, LinkReport, RingPlace, RingRole};
 use crate::faults::{DeviceFaults, Fault};
 use crate::frames::{Batch, Carrier, Segment, WireFrame};
+use crate::interrupt::{InterruptSink, Outlet};
 use crate::objections::Objections;
 
 use bits::{feature, header};
@@ -87,6 +89,7 @@ pub struct VirtioNet {
     counters: Arc<DeviceCounters>,
     faults: Arc<DeviceFaults>,
     objections: Objections,
+    outlet: Outlet,
     /// The pair whose turn it is to send first.
     turn: u16,
     /// Buffers and chains of the frame or command at hand; kept, so that nothing is allocated.
@@ -139,6 +142,7 @@ impl VirtioNet {
             counters,
             faults: Arc::default(),
             objections,
+            outlet: Outlet::default(),
             turn: 0,
             segments: Vec::with_capacity(64),
             used: Vec::with_capacity(64),
@@ -211,7 +215,21 @@ impl VirtioNet {
         self.config.change();
         if self.negotiation.is_running() {
             self.isr |= ISR_CONFIG;
+            self.update_line();
         }
+    }
+
+    /// Reading the ISR register clears it, and lets the line go.
+    fn take_isr(&mut self) -> u8 {
+        let isr = std::mem::take(&mut self.isr);
+        self.update_line();
+        isr
+    }
+
+    /// The line of INTx is high while the ISR register says why, unless the command register has
+    /// it off.
+    fn update_line(&mut self) {
+        self.outlet.set_line(self.isr != 0 && self.pci.has_line());
     }
 
     /// Tells the doorbells what they must know.
@@ -230,6 +248,7 @@ impl VirtioNet {
         };
         if queue.publish(&self.faults) {
             self.isr |= ISR_QUEUE;
+            self.update_line();
             self.counters.add(&DeviceCounts {
                 interrupts: 1,
                 ..DeviceCounts::default()
@@ -273,7 +292,7 @@ impl Device for VirtioNet {
                 offset,
                 width,
             })) => self.bar_write(index, offset, width, value),
-            Ok(_) => {}
+            Ok(_) => self.update_line(),
             Err(sentence) => self.object(sentence),
         }
     }
@@ -315,6 +334,10 @@ impl Device for VirtioNet {
     fn reset(&mut self) {
         self.reset_device();
         self.negotiation.resetting = None;
+    }
+
+    fn connect_interrupts(&mut self, sink: Arc<dyn InterruptSink>) {
+        self.outlet.connect(sink);
     }
 
     fn set_link(&mut self, link: LinkReport) {

@@ -44,7 +44,7 @@ impl VirtioNet {
             QUEUE_SIZE => selected.map_or(0, |queue| u32::from(queue.limit)),
             QUEUE_SELECT => u32::from(self.selected),
             STATUS => u32::from(self.read_status()),
-            ISR => u32::from(std::mem::take(&mut self.isr)),
+            ISR => u32::from(self.take_isr()),
             _ => 0,
         }
     }

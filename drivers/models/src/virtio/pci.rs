@@ -6,6 +6,7 @@ use super::{COMMON, CONFIG, ISR, LEGACY_BAR, LEGACY_BYTES, MODERN_BAR, MODERN_BY
 const COMMAND: usize = 0x04;
 /// I/O decoding, memory decoding, bus mastering, no INTx: what a driver may turn.
 const COMMAND_BITS: u16 = 0x0407;
+const NO_LINE: u16 = 1 << 10;
 const IO: u16 = 1;
 const MEMORY: u16 = 2;
 const MASTER: u16 = 4;
@@ -110,7 +111,9 @@ impl PciSpace {
     /// Reads `width` bytes at `offset`.
     pub(super) fn read(&self, offset: u16, width: u8) -> Access {
         let at = usize::from(offset);
-        if self.window > 0 && at == self.window + 16 {
+        // Whoever reads all of configuration space has set no width, and means no register.
+        let width_is_set = self.window > 0 && self.get32(self.window + 12) != 0;
+        if width_is_set && at == self.window + 16 {
             return self.through_window();
         }
         let bytes = self.bytes.get(at..at + usize::from(width));
@@ -157,6 +160,11 @@ impl PciSpace {
 
     fn command(&self) -> u16 {
         u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]])
+    }
+
+    /// True unless the line of INTx is off.
+    pub(super) fn has_line(&self) -> bool {
+        self.command() & NO_LINE == 0
     }
 
     /// True if the device may reach memory.

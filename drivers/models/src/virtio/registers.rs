@@ -80,7 +80,7 @@ impl VirtioNet {
         if COMMON.contains(&offset) {
             self.common_read(offset - COMMON.start, width)
         } else if ISR.contains(&offset) && width == 1 {
-            u32::from(std::mem::take(&mut self.isr))
+            u32::from(self.take_isr())
         } else if CONFIG.contains(&offset) {
             let offered = self.negotiation.offered;
             match self.config.read(offset - CONFIG.start, width, offered) {

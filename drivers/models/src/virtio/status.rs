@@ -235,6 +235,7 @@ impl VirtioNet {
         self.active_pairs = 1;
         self.selected = 0;
         self.isr = 0;
+        self.update_line();
         self.turn = 0;
         self.config.announce = false;
         if self.config.mac != self.options.mac {
