@@ -23,8 +23,8 @@
 //! verdicts about checksums; receive completions of their proper type; and objections, where QEMU
 //! tolerates or aborts.
 //!
-//! Not modelled: large receive, inner offloads of tunnels, passthrough, MSI-X messages
-//! (interrupts are counted, and shown in `ICR`), wake-up, the time rings of revision 9.
+//! Not modelled: large receive, inner offloads of tunnels, passthrough, MSI, wake-up, the time
+//! rings of revision 9.
 
 mod bits;
 mod block;
@@ -56,6 +56,7 @@ use crate::counters::{DeviceCounters, DeviceCounts};
 use crate::device::{Device, Doorbells, LinkReport};
 use crate::faults::DeviceFaults;
 use crate::frames::{Batch, Carrier, Segment, WireFrame};
+use crate::interrupt::{InterruptSink, Outlet};
 use crate::objections::Objections;
 
 use bits::{error, event, shared};
@@ -102,6 +103,7 @@ pub struct Vmxnet3 {
     counters: Arc<DeviceCounters>,
     faults: Arc<DeviceFaults>,
     objections: Objections,
+    outlet: Outlet,
     /// The transmit queue whose turn it is first.
     turn: usize,
     /// Buffers of the frame at hand, and their slots; kept, so that nothing is allocated.
@@ -179,6 +181,7 @@ impl Vmxnet3 {
             counters,
             faults: Arc::default(),
             objections,
+            outlet: Outlet::default(),
             turn: 0,
             segments: Vec::with_capacity(64),
             used: Vec::with_capacity(64),
@@ -268,9 +271,27 @@ impl Vmxnet3 {
         let is_off = self.are_interrupts_off();
         let mut sent = 0;
         for vector in vectors.drain(..) {
-            sent += u64::from(self.interrupts.raise(vector, is_off));
+            if self.interrupts.raise(vector, is_off) {
+                self.send(vector);
+                sent += 1;
+            }
         }
         self.count_interrupts(sent);
+    }
+
+    /// Sends `vector`: as a message, or all of them by the line of INTx.
+    fn send(&mut self, vector: u8) {
+        if self.pci.has_messages() {
+            self.outlet.message(u16::from(vector));
+        } else {
+            self.update_line();
+        }
+    }
+
+    /// The line is high from the first interrupt on until `ICR` is read.
+    fn update_line(&mut self) {
+        let is_high = self.interrupts.line && self.pci.has_line();
+        self.outlet.set_line(is_high);
     }
 
     fn count_interrupts(&self, interrupts: u64) {
@@ -320,6 +341,7 @@ impl Device for Vmxnet3 {
         if let Err(sentence) = self.pci.write(offset, width, value) {
             self.object(sentence);
         }
+        self.update_line();
     }
 
     fn bar_len(&self, index: u8) -> Option<u64> {
@@ -363,6 +385,10 @@ impl Device for Vmxnet3 {
         self.mac = self.options.mac;
         self.dcr = 0;
         self.bells.set_large(false);
+    }
+
+    fn connect_interrupts(&mut self, sink: Arc<dyn InterruptSink>) {
+        self.outlet.connect(sink);
     }
 
     fn set_link(&mut self, link: LinkReport) {

@@ -1,4 +1,4 @@
-//! Interrupts: who masks them, and which would be sent. They are counted, not sent.
+//! Interrupts: who masks them, and which are to be sent.
 
 use super::bits::limit;
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 const COMMAND: usize = 0x04;
 /// Memory decoding, bus mastering, no INTx: what a driver may turn.
 const COMMAND_BITS: u16 = 0x0406;
+const NO_LINE: u16 = 1 << 10;
 const MEMORY: u16 = 2;
 const MASTER: u16 = 4;
 const STATUS: usize = 0x06;
@@ -114,7 +115,7 @@ impl PciSpace {
 
     /// Reads a word of the MSI-X window.
     pub(super) fn read_vectors(&self, offset: u32) -> u32 {
-        // Nothing is ever pending: interrupts are counted, not sent.
+        // Nothing is ever pending: messages are sent at once.
         self.table.get(offset as usize / 4).copied().unwrap_or(0)
     }
 
@@ -126,6 +127,16 @@ impl PciSpace {
 
     fn command(&self) -> u16 {
         u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]])
+    }
+
+    /// True while interrupts are messages of MSI-X.
+    pub(super) fn has_messages(&self) -> bool {
+        self.bytes[MSIX + 3] & 0x80 != 0
+    }
+
+    /// True while interrupts are the line of INTx, and that is not off.
+    pub(super) fn has_line(&self) -> bool {
+        !self.has_messages() && self.command() & NO_LINE == 0
     }
 
     /// True if the device may reach memory.

@@ -71,7 +71,11 @@ impl Vmxnet3 {
             register::CMD => self.result,
             register::MACL => u32::from_le_bytes([a, b, c, d]),
             register::MACH => u32::from_le_bytes([e, f, 0, 0]),
-            register::ICR => u32::from(std::mem::take(&mut self.interrupts.line)),
+            register::ICR => {
+                let was_high = std::mem::take(&mut self.interrupts.line);
+                self.update_line();
+                u32::from(was_high)
+            }
             // Written alone; what is pending is in the shared area. Reads give 0 on QEMU.
             register::ECR | register::DSAL | register::DSAH => 0,
             register::DCR if self.revision >= 7 => self.capabilities(),
@@ -143,13 +147,11 @@ impl Vmxnet3 {
         self.mac = mac;
     }
 
+    /// What is not offered stays off, which `GET_DCR0_REG` says: where `PTCR` shows an error,
+    /// Linux's driver asks for whatever it knows.
     fn switch_on(&mut self, value: u32) {
-        let offered = self.capabilities();
-        if value & !offered != 0 {
-            self.object(format!(
-                "{value:#x} written to DCR, which offers {offered:#x}"
-            ));
-        } else if self.active.is_some() {
+        let value = value & self.capabilities();
+        if self.active.is_some() {
             self.object("DCR written while the device is active");
         } else {
             self.dcr = value;
@@ -194,6 +196,9 @@ impl Vmxnet3 {
         }
         let is_off = self.are_interrupts_off();
         let sent = self.interrupts.mask(vector, value & 1 == 1, is_off);
+        if let Some(vector) = u8::try_from(vector).ok().filter(|_| sent) {
+            self.send(vector);
+        }
         self.count_interrupts(u64::from(sent));
     }
 

@@ -62,6 +62,22 @@ fn the_device_says_what_it_is() {
 }
 
 #[test]
+fn capabilities_that_are_not_offered_stay_off() {
+    const DCR: u32 = 0x48;
+    let sim = stepped(&Vmxnet3Options::default());
+    let vd = sim.function(0).bar(1).unwrap();
+    vd.store32(VRRS, 1 << 6);
+    vd.store32(DCR, 0xfc | vd.load32(DCR));
+    vd.store32(CMD, 0xf00d_0012);
+    assert_eq!(
+        vd.load32(CMD),
+        vd.load32(DCR),
+        "what is offered, and no more"
+    );
+    assert!(sim.objections().is_empty(), "{:?}", sim.objections());
+}
+
+#[test]
 fn questions_are_answered_by_the_read_after_the_write() {
     let (sim, a, _b) = rig(&Vmxnet3Options::default(), &Wish::default());
     assert_eq!(a.command(LINK), 10_000 << 16 | 1);
