@@ -11,8 +11,7 @@
 //! what was accepted. Where QEMU knows less than the data sheet, the data sheet is followed: tags
 //! and the FCS count in sizes and octets, the 82540 checks checksums when asked to.
 //!
-//! Not modelled, and objected to when asked for: segmentation, header and packet split,
-//! loopback, two VLAN tags (`CTRL_EXT.EXT_VLAN`), filtering by source address, pools
+//! Not modelled, and objected to when asked for: segmentation, header split of the 82576, two VLAN tags (`CTRL_EXT.EXT_VLAN`), filtering by source address, pools
 //! of the physical function (VMDq). Not modelled and kept silent about: flow control, interrupt
 //! delays, write-back thresholds, masks in the MSI-X table, time stamps, power management; frames with a bad
 //! FCS are dropped even with `RCTL.SBP`; the 16-bit checksum of the legacy descriptor is zero.
@@ -40,7 +39,7 @@ use std::sync::Arc;
 
 use hugemem::{SimSpace, Translator};
 
-use crate::counters::DeviceCounters;
+use crate::counters::{DeviceCounters, DeviceCounts};
 use crate::device::{Device, Doorbells, LinkReport};
 use crate::faults::{DeviceFaults, Fault};
 use crate::frames::{Batch, Carrier, Segment, WireFrame};
@@ -96,6 +95,8 @@ pub struct E1000 {
     /// Buffers of the frame at hand, and its bytes; kept, so that nothing is allocated.
     segments: Vec<Segment>,
     scratch: Vec<u8>,
+    /// What is sent to itself.
+    looped: Batch,
 }
 
 impl E1000 {
@@ -136,6 +137,7 @@ impl E1000 {
             turn: 0,
             segments: Vec::with_capacity(64),
             scratch: vec![0; rx::SCRATCH],
+            looped: Batch::new(),
             options: options.clone(),
         };
         device.reset_registers();
@@ -334,7 +336,14 @@ impl Device for E1000 {
     }
 
     fn deliver(&mut self, frames: &[WireFrame], carrier: &mut Carrier<'_>) {
-        self.receive(frames, carrier);
+        let mut tally = DeviceCounts::default();
+        if self.is_looped() {
+            // Nothing comes in from the wire.
+            tally.rx_not_ready = frames.len() as u64;
+        } else {
+            self.receive(frames, carrier, &mut tally);
+        }
+        self.counters.add(&tally);
     }
 
     fn memory(&mut self) -> &mut Translator {

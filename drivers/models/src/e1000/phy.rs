@@ -17,6 +17,7 @@ const STATUS: usize = 1;
 const CONTROL_RESET: u16 = 0x1140;
 /// Bits of the control register that clear themselves: reset, restart of the negotiation.
 const SELF_CLEARING: u16 = 0x8200;
+const LOOPBACK: u16 = 1 << 14;
 /// Of these, the restart.
 const RESTART: u16 = 1 << 9;
 /// Status without the link: what it can do, and that the negotiation is over.
@@ -120,6 +121,11 @@ impl Phy {
         }
         self.value |= READY;
         Ok(())
+    }
+
+    /// True while it sends back what it is sent (bit 14 of its control register).
+    pub(super) fn is_looped(&self) -> bool {
+        self.registers[CONTROL] & LOOPBACK != 0
     }
 
     fn status(&mut self) -> u16 {

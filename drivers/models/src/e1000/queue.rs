@@ -165,6 +165,8 @@ pub(super) struct Queue {
     /// Where the head is written to memory; bit 0 says that it is.
     write_back: u64,
     ring: Option<SimWords<[AtomicU64; 2]>>,
+    /// The length is kept in units of a descriptor (82576), not of 128 bytes.
+    keeps_units: bool,
     /// Descriptors are twice as long: with four buffers each (82574's packet split).
     wide: bool,
     /// It did what it must not, and stands still until it is set up again.
@@ -198,6 +200,7 @@ impl Queue {
             dropped: 0,
             write_back: 0,
             ring: None,
+            keeps_units: kind.is_advanced(),
             wide: false,
             broken: false,
         }
@@ -273,9 +276,11 @@ impl Queue {
                 self.forget();
             }
             ring::LEN => {
-                self.len = value & LENGTH_MASK & !(LENGTH_UNIT - 1);
+                // The 82576 keeps more bits than may be set: its drivers' tests look.
+                let unit = if self.keeps_units { SLOT } else { LENGTH_UNIT };
+                self.len = value & LENGTH_MASK & !(unit - 1);
                 self.forget();
-                if value != self.len {
+                if value != self.len || !value.is_multiple_of(LENGTH_UNIT) {
                     return Err(format!(
                         "a ring of {value} bytes, not a multiple of {LENGTH_UNIT} below 1 MiB"
                     ));

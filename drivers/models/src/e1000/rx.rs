@@ -58,8 +58,12 @@ struct Report {
 
 impl E1000 {
     /// Frames arrive.
-    pub(super) fn receive(&mut self, frames: &[WireFrame], carrier: &mut Carrier<'_>) {
-        let mut tally = DeviceCounts::default();
+    pub(super) fn receive(
+        &mut self,
+        frames: &[WireFrame],
+        carrier: &mut Carrier<'_>,
+        tally: &mut DeviceCounts,
+    ) {
         let ready = self.is_ready();
         let mut scratch = std::mem::take(&mut self.scratch);
         for frame in frames {
@@ -69,11 +73,10 @@ impl E1000 {
                 tally.rx_bad_fcs += 1;
                 self.stats.count(counter::CRCERRS);
             } else {
-                self.receive_one(frame, carrier, &mut scratch, &mut tally);
+                self.receive_one(frame, carrier, &mut scratch, tally);
             }
         }
         self.scratch = scratch;
-        self.counters.add(&tally);
     }
 
     fn is_ready(&self) -> bool {
@@ -81,7 +84,7 @@ impl E1000 {
             Some(side) => side.enabled,
             None => self.registers.has(reg::RCTL, rctl::EN),
         };
-        on && self.link_shown && self.is_alive()
+        on && (self.link_shown || self.is_looped()) && self.is_alive()
     }
 
     fn receive_one(

@@ -60,9 +60,11 @@ const SPANS: &[Span] = &[
     span("FCAH", 0x2c, 1, E | N | I, 0, 0xffff),
     span("FCT", 0x30, 1, E | N | I, 0, 0xffff),
     span("CONNSW", 0x34, 1, I, 0, ALL),
-    span("VET", 0x38, 1, E, 0x8100, ALL),
+    span("VET", 0x38, 1, E, 0x8100, 0xffff),
     // 8100 in the data sheets, 0 on QEMU's devices: a driver that writes it is right on both.
-    span("VET", 0x38, 1, N | I, 0, ALL),
+    // The 82576 has an outer one above.
+    span("VET", 0x38, 1, N, 0, 0xffff),
+    span("VET", 0x38, 1, I, 0, ALL),
     span("ICR", 0xc0, 1, E | N | I, 0, ALL),
     span("ITR", 0xc4, 1, E | N | I | V, 0, 0xffff),
     span("ICS", 0xc8, 1, E | N | I, 0, ALL),
@@ -192,6 +194,8 @@ const SPANS: &[Span] = &[
     span("RXSTMPH", 0xb628, 1, N | I, 0, 0),
     span("TXSTMPL", 0xb618, 1, N | I, 0, 0),
     span("TXSTMPH", 0xb61c, 1, N | I, 0, 0),
+    span("TSICR", 0xb66c, 1, I, 0, ALL),
+    span("CRC_OFFSET", 0x5f50, 1, I, 0, ALL),
     span("VMBMEM", 0x800, 128, I, 0, ALL),
     span("VMBMEM", 0x800, 16, V, 0, ALL),
     span("P2VMAILBOX", 0xc00, 8, I, 0, 0x1f),

@@ -12,7 +12,7 @@ use descriptor::{
 };
 
 use super::E1000;
-use super::bits::{cause, ctrl, reg, tctl, txd};
+use super::bits::{cause, ctrl, rctl, reg, tctl, txd};
 use super::options::Kind;
 use super::packet::{Packet, insert};
 use super::queue::Side;
@@ -42,17 +42,45 @@ impl E1000 {
         if !can || !self.is_alive() {
             return;
         }
+        if self.is_looped() {
+            self.loop_back(limit);
+            return;
+        }
+        let mut tally = DeviceCounts::default();
+        self.take_all(batch, limit, &mut tally);
+        self.counters.add(&tally);
+    }
+
+    fn take_all(&mut self, batch: &mut Batch, limit: usize, tally: &mut DeviceCounts) {
         let limit = limit.min(ROUND);
         let queues = self.queue_count();
-        let mut tally = DeviceCounts::default();
         for n in 0..queues {
             let index = (n + self.turn) % queues;
-            if let Err(sentence) = self.take_from(index, batch, limit, &mut tally) {
+            if let Err(sentence) = self.take_from(index, batch, limit, tally) {
                 self.break_queue(Side::Tx, index, &sentence);
             }
         }
         self.turn = (self.turn + 1) % queues;
-        self.counters.add(&tally);
+    }
+
+    /// True while frames go from the device back to itself: in the MAC (`RCTL.LBM`), or in the PHY
+    /// (82540 §11.6, 82576 §3.5.6).
+    pub(super) fn is_looped(&self) -> bool {
+        self.vf.is_none() && (self.registers.has(reg::RCTL, rctl::LBM) || self.phy.is_looped())
+    }
+
+    /// Frames go back to where they came from, and to no wire: nobody else counts them.
+    fn loop_back(&mut self, limit: usize) {
+        let mut batch = std::mem::take(&mut self.looped);
+        batch.clear();
+        let mut unseen = DeviceCounts::default();
+        self.take_all(&mut batch, limit, &mut unseen);
+        if !batch.frames.is_empty() {
+            let mut memory = self.space.translator();
+            let (frames, mut carrier) = batch.carrier(&mut memory);
+            self.receive(frames, &mut carrier, &mut unseen);
+        }
+        self.looped = batch;
     }
 
     fn take_from(

@@ -82,7 +82,7 @@ fn reserved_bits_and_what_is_not_modelled() {
     written(Kind::E1000, RCTL, 1, "reserved");
     written(Kind::Igb, RCTL, 1 << 25, "reserved");
     written(Kind::E1000, RCTL, 1 << 25, "buffer size");
-    written(Kind::E1000e, RCTL, 1 << 6, "loopback");
+    written(Kind::E1000e, RCTL, 2 << 6, "looping back");
     written(Kind::E1000e, RCTL, 1 << 10, "split");
     written(Kind::E1000, TCTL, 1, "reserved");
     written(Kind::Igb, 0x18, 1 << 26, "reserved");
@@ -190,8 +190,8 @@ fn receive_descriptors_that_were_not_armed() {
         armed(kind, [0, 0], "no buffer");
     }
     armed(Kind::E1000, [0x1000, 1 << 32], "DD still set");
-    armed(Kind::E1000e, [0x1000, 1], "DD still set");
-    armed(Kind::Igb, [0x1000, 1], "DD still set");
+    armed(Kind::E1000e, [0x1000, 60 << 32 | 1], "DD still set");
+    armed(Kind::Igb, [0x1000, 60 << 32 | 1], "DD still set");
 }
 
 #[test]
