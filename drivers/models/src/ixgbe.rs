@@ -147,7 +147,7 @@ impl Ixgbe {
             rings,
             drops: 0,
             interrupts: Interrupts::default(),
-            eeprom: Eeprom::new(kind, options.device_id(), options.mac),
+            eeprom: Eeprom::new(kind, options.mac),
             cage: Cage::new(options.module),
             mdio: Mdio::new(kind),
             semaphores: Semaphores::new(kind),

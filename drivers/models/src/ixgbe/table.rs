@@ -375,7 +375,8 @@ const SPANS: &[Span] = &[
     kept("FLMNGCNT", 0x1_0120, 1),
     kept("FLOP", 0x1_013c, 1),
     kept("SWSM", 0x1_0140, 1),
-    shown("FWSM", 0x1_0148, 1, 0),
+    // The firmware's word is valid: Linux's ixgbe takes anything else for a firmware in trouble.
+    shown("FWSM", 0x1_0148, 1, 0x8000),
     shown("FACTPS", 0x1_0150, 1, 0),
     kept("SW_FW_SYNC", 0x1_0160, 1),
     kept("GRC", 0x1_0200, 1),

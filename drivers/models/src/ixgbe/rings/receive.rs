@@ -119,7 +119,8 @@ impl Rings {
             let slot = &ring[at as usize];
             let address = u64::from_le(slot[0].load(Ordering::Relaxed));
             let second = u64::from_le(slot[1].load(Ordering::Relaxed));
-            if second & done != 0 {
+            // Linux's driver clears the length alone, and looks at nothing else.
+            if second & done != 0 && (legacy || second >> 32 & 0xffff != 0) {
                 return Err(format!("descriptor {at} handed over with DD still set"));
             }
             if address == 0 {
