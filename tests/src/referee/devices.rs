@@ -3,6 +3,7 @@
 use models::DeviceCounts;
 use models::Mac;
 use models::e1000::{E1000, E1000Options, Kind};
+use models::ixgbe::{Ixgbe, IxgbeOptions};
 use models::virtio::{VirtioNet, VirtioOptions};
 use models::vmxnet3::{Vmxnet3, Vmxnet3Options};
 
@@ -30,6 +31,9 @@ pub struct Device {
     pub mtu: u32,
     /// The kernel shows the speed of the link.
     pub shows_speed: bool,
+    /// Writes to it are posted, as on a bus. A device that only hypervisors have is told at once,
+    /// and its driver relies on that.
+    pub posts: bool,
     /// What the driver counts.
     pub counters: &'static [Counter],
 }
@@ -58,6 +62,17 @@ const INTEL: &[Counter] = &[
     counter(&["rx_crc_errors"], |c| c.rx_bad_fcs),
 ];
 
+/// The same, by the names that ixgbe gives them.
+const IXGBE: &[Counter] = &[
+    counter(&["rx_pkts_nic"], |c| c.rx_frames),
+    counter(&["tx_pkts_nic"], |c| c.tx_frames),
+    counter(&["rx_bytes_nic"], |c| c.rx_bytes),
+    counter(&["tx_bytes_nic"], |c| c.tx_bytes),
+    counter(&["broadcast"], |c| c.rx_broadcast),
+    counter(&["multicast"], |c| c.rx_multicast),
+    counter(&["rx_crc_errors"], |c| c.rx_bad_fcs),
+];
+
 /// vmxnet3's come from the device's areas, a queue each.
 const VMXNET3: &[Counter] = &[
     counter(&["ucast pkts rx"], |c| c.rx_unicast),
@@ -70,8 +85,8 @@ const VMXNET3: &[Counter] = &[
 
 /// virtio's are the driver's own: the device has none.
 const VIRTIO: &[Counter] = &[
-    counter(&["rx0_packets"], |c| c.rx_frames),
-    counter(&["tx0_packets"], |c| c.tx_frames),
+    counter(&["rx_queue_0_packets"], |c| c.rx_frames),
+    counter(&["tx_queue_0_packets"], |c| c.tx_frames),
 ];
 
 fn e1000(kind: Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
@@ -88,6 +103,7 @@ pub const DEVICES: &[Device] = &[
         speed_bps: 1_000_000_000,
         mtu: 9000,
         shows_speed: true,
+        posts: true,
         counters: INTEL,
     },
     Device {
@@ -98,6 +114,7 @@ pub const DEVICES: &[Device] = &[
         speed_bps: 1_000_000_000,
         mtu: 9000,
         shows_speed: true,
+        posts: true,
         counters: INTEL,
     },
     Device {
@@ -108,7 +125,25 @@ pub const DEVICES: &[Device] = &[
         speed_bps: 1_000_000_000,
         mtu: 9000,
         shows_speed: true,
+        posts: true,
         counters: INTEL,
+    },
+    Device {
+        name: "ixgbe",
+        title: "82599",
+        module: "ixgbe",
+        model: |name, mac| {
+            let options = IxgbeOptions {
+                mac,
+                ..IxgbeOptions::default()
+            };
+            Ixgbe::boxed(name, &options)
+        },
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        shows_speed: true,
+        posts: true,
+        counters: IXGBE,
     },
     Device {
         name: "vmxnet3",
@@ -124,6 +159,7 @@ pub const DEVICES: &[Device] = &[
         speed_bps: 10_000_000_000,
         mtu: 9000,
         shows_speed: true,
+        posts: false,
         counters: VMXNET3,
     },
     Device {
@@ -140,6 +176,7 @@ pub const DEVICES: &[Device] = &[
         speed_bps: 10_000_000_000,
         mtu: 9000,
         shows_speed: true,
+        posts: false,
         counters: VIRTIO,
     },
 ];

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::devices::Device;
 use super::log::Log;
@@ -14,8 +14,12 @@ use crate::runner::lab;
 
 /// What begins a line that holds a [`Sample`].
 const MARK: &str = "@sample ";
+/// The check in which the driver tests the device.
+pub(super) const SELF_TEST: &str = "its own tests of the device pass";
 /// Namespaces of the two ends.
 const SPACES: [&str; 2] = ["a", "b"];
+/// How long nothing must come to count as nothing.
+const SHORT: Duration = Duration::from_secs(1);
 /// Bytes that a stream carries each way.
 const STREAM: usize = 2 << 20;
 
@@ -53,7 +57,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("VLANs pass, each to its own", vlans),
     ("foreign frames come in promiscuous mode alone", promiscuous),
     ("groups come where they were joined", groups),
-    ("its own tests of the device pass", self_test),
+    (SELF_TEST, self_test),
     ("twenty times down and up again", down_and_up),
     ("unloaded, loaded again, it works as before", again),
     ("unloaded, it leaves nothing behind", unload),
@@ -274,7 +278,7 @@ fn samples(bench: &Bench, begins: bool) -> Fallible {
     // Some drivers look at their counters only every other second.
     let mut last = packets()?;
     for _ in 0..10 {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
         let now = packets()?;
         if now == last {
             break;
@@ -344,7 +348,7 @@ fn vlans(bench: &mut Bench) -> Outcome {
         a.ping(there(n, 2), 56, 10)?;
         b.ping(there(n, 1), 1472, 10)?;
     }
-    if a.ping(there(3, 2), 56, 1).is_ok() {
+    if a.ping_for(there(3, 2), 56, 1, SHORT).is_ok() {
         return Err("a frame passed from VLAN 101 to VLAN 102".into());
     }
     // With tags put in and taken off by software, the device sees them in frames.
@@ -384,7 +388,7 @@ fn foreign(a: &End, b: &End, to: Ipv4Addr, count: i64) -> Fallible<i64> {
         &to,
     ]);
     // Some drivers look at their counters only every other second.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_millis(2500));
     Ok(b.number("statistics/rx_packets")? - before)
 }
 

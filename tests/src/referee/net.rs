@@ -9,11 +9,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// How long a transfer may stand still. Emulated processors on a busy host are slow.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bytes of an ICMP echo's header.
+const ICMP: usize = 8;
 
 /// What went wrong, in words.
 pub(super) type Fallible<T = ()> = Result<T, String>;
@@ -96,32 +100,46 @@ impl End {
             .map_err(|waited| format!("{}: no link after {waited:?}", self.dev))
     }
 
-    /// Pings `to` with frames of `size` bytes behind the ICMP header; all must be answered.
-    pub(super) fn ping(&self, to: Ipv4Addr, size: usize, count: u32) -> Fallible {
-        let (size, count, to) = (size.to_string(), count.to_string(), to.to_string());
-        let words = [
-            "/tools/ping",
-            "-n",
-            "-q",
-            "-M",
-            "do",
-            "-i",
-            "0.005",
-            "-W",
-            "5",
-            "-s",
-            &size,
-            "-c",
-            &count,
-            &to,
-        ];
-        let text = self.run(&words)?;
-        if text.contains(" 0% packet loss") {
-            Ok(())
-        } else {
-            let line = text.lines().find(|line| line.contains("packet loss"));
-            Err(format!("{size} bytes: {}", line.unwrap_or(&text)))
+    /// Pings `to` with `size` bytes behind the ICMP header, one after the other; each must be
+    /// answered, and with the same bytes. (The tool of that name waits for the last answer no
+    /// longer than for those before.)
+    pub(super) fn ping(&self, to: Ipv4Addr, size: usize, count: u16) -> Fallible {
+        self.ping_for(to, size, count, PATIENCE)
+    }
+
+    /// As [`End::ping`], with this patience for each answer.
+    pub(super) fn ping_for(
+        &self,
+        to: Ipv4Addr,
+        size: usize,
+        count: u16,
+        patience: Duration,
+    ) -> Fallible {
+        let socket = self.inside(|| {
+            fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0")?;
+            let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
+            let socket = socket(family, kind, SockFlag::empty(), SockProtocol::Icmp)?;
+            let socket = UdpSocket::from(socket);
+            socket.set_read_timeout(Some(patience))?;
+            socket.connect((to, 0))?;
+            Ok(socket)
+        })?;
+        let mut answer = vec![0; size + ICMP + 1];
+        for n in 1..=count {
+            // Echo request, its number; the kernel sets checksum and id.
+            let mut request = vec![8, 0, 0, 0, 0, 0];
+            request.extend(n.to_be_bytes());
+            request.extend(content(u64::from(n), size));
+            let lost = |error| format!("{to}, {size} bytes, number {n} of {count}: {error}");
+            socket.send(&request).map_err(lost)?;
+            let len = socket.recv(&mut answer).map_err(lost)?;
+            if answer[..2] != [0, 0] || answer[6..len] != request[6..] {
+                return Err(format!(
+                    "{to}, {size} bytes: the answer differs: {len} bytes"
+                ));
+            }
         }
+        Ok(())
     }
 
     /// Runs `work` in a thread that is in this namespace.

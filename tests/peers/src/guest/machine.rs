@@ -127,11 +127,13 @@ impl Machine {
 
     /// Puts two devices that others serve over vfio-user into the machine, on the root bus; what
     /// joins them is theirs. Their memory must be shared ([`Machine::arguments`] sees to it when
-    /// there is such a device). The sockets lie in the folder that the guest is run in.
+    /// there is such a device). The sockets lie in the folder that the guest is run in. `posted`:
+    /// the guest goes on before a write has arrived, as on a bus; otherwise it waits, as it does
+    /// where a hypervisor takes the write.
     ///
     /// # Panics
     /// The bus is full: see [`Machine::MOST_WIRES`].
-    pub fn served_pair(&mut self, sockets: [&str; 2]) -> Wire {
+    pub fn served_pair(&mut self, sockets: [&str; 2], posted: bool) -> Wire {
         let wire = self.wires.len();
         assert!(wire < Self::MOST_WIRES, "no slot is free for another pair");
         let mut ends = [String::new(), String::new()];
@@ -140,7 +142,8 @@ impl Machine {
             self.devices.push("-device".to_owned());
             self.devices.push(format!(
                 "{{\"driver\":\"{SERVED}\",\"bus\":\"pcie.0\",\"addr\":\"{slot:#x}\",\
-                 \"socket\":{{\"type\":\"unix\",\"path\":\"{INSIDE}/{socket}\"}}}}"
+                 \"x-no-posted-writes\":{},\"socket\":{{\"type\":\"unix\",\"path\":\"{INSIDE}/{socket}\"}}}}",
+                !posted
             ));
             ends[end] = format!("0000:00:{slot:02x}.0");
         }
@@ -236,7 +239,7 @@ mod test {
             address_bits: 0,
             ..Machine::default()
         };
-        let wire = machine.served_pair(["a", "b"]);
+        let wire = machine.served_pair(["a", "b"], true);
         assert_eq!(wire.ends, ["0000:00:02.0", "0000:00:03.0"]);
         let words = machine.arguments("k", "a", "c", "o");
         let has = |part: &str| words.iter().any(|found| found.contains(part));
