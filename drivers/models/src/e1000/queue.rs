@@ -167,8 +167,8 @@ pub(super) struct Queue {
     ring: Option<SimWords<[AtomicU64; 2]>>,
     /// The length is kept in units of a descriptor (82576), not of 128 bytes.
     keeps_units: bool,
-    /// Descriptors are twice as long: with four buffers each (82574's packet split).
-    wide: bool,
+    /// Descriptors take two slots: they have four buffers each (82574's packet split).
+    pub(super) splits: bool,
     /// It did what it must not, and stands still until it is set up again.
     pub(super) broken: bool,
 }
@@ -201,25 +201,14 @@ impl Queue {
             write_back: 0,
             ring: None,
             keeps_units: kind.is_advanced(),
-            wide: false,
+            splits: false,
             broken: false,
         }
     }
 
     /// Slots of the ring.
     pub(super) fn slots(&self) -> u32 {
-        self.len / if self.wide { 2 * SLOT } else { SLOT }
-    }
-
-    pub(super) fn is_wide(&self) -> bool {
-        self.wide
-    }
-
-    /// Descriptors are so from now on. True if they were not.
-    pub(super) fn set_wide(&mut self, wide: bool) -> bool {
-        let turned = wide != self.wide;
-        self.wide = wide;
-        turned
+        self.len / SLOT
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -321,7 +310,7 @@ impl Queue {
         self.broken = false;
     }
 
-    /// The ring, mapped now and as large as it is said to be; a wide descriptor is two of it.
+    /// The ring, mapped now and as large as it is said to be.
     pub(super) fn ring(&mut self, memory: &mut Translator) -> Result<&[[AtomicU64; 2]], String> {
         let slots = usize::try_from(self.len / SLOT).expect("a ring is smaller than 1 MiB");
         let base = Iova::from_device(self.base);

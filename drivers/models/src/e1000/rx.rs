@@ -11,7 +11,7 @@ use super::E1000;
 use super::bits::{RFCTL_EXTEN, cause, ctrl, rctl, reg, ring, rxcsum, rxd};
 use super::options::Kind;
 use super::packet::{Packet, fcs};
-use super::queue::{Queue, Side};
+use super::queue::Side;
 use super::rss::Hash;
 use super::stats::counter;
 use crate::counters::DeviceCounts;
@@ -263,7 +263,11 @@ impl E1000 {
         format: Format,
         report: &Report,
     ) -> Result<Verdict, String> {
-        if self.rx.get(index as usize).is_some_and(Queue::is_wide) {
+        if self
+            .rx
+            .get(index as usize)
+            .is_some_and(|queue| queue.splits)
+        {
             return self.put_split(index, bytes, report);
         }
         let strips = report.status & rxd::VP != 0;

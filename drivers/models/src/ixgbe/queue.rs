@@ -267,8 +267,10 @@ impl Queue {
 
     /// Writes a register other than tail and control. What may not be written so is the error.
     pub(super) fn write(&mut self, register: u32, value: u32) -> Result<(), String> {
-        let moves = matches!(register, ring::BAL | ring::BAH | ring::LEN | ring::SRRCTL);
-        let moves = moves || register == ring::HEAD && value != self.head;
+        // Whether a queue drops may change at any time: Linux's driver does so with the link.
+        let layout = register == ring::SRRCTL && (value ^ self.srrctl) & !ring::DROP_EN != 0;
+        let moves = matches!(register, ring::BAL | ring::BAH | ring::LEN);
+        let moves = moves || layout || register == ring::HEAD && value != self.head;
         let running = self.is_enabled();
         let wide = u64::from(value);
         let upper = u64::from(u32::MAX) << 32;

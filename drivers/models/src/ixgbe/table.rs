@@ -122,7 +122,9 @@ const SPANS: &[Span] = &[
     kept("FCTTV", 0x3200, 4),
     kept("FCADBUL", 0x3210, 2),
     row("FCRTL", 0x3220, 8, 4, P, (0, 0x8007_ffe0 | 0x10)),
-    row("FCRTH", 0x3260, 8, 4, P, (0, 0x8007_ffe0 | 0x10)),
+    // Bits 30 to 19 are reserved; Linux's driver writes what is below zero to classes without a
+    // buffer.
+    row("FCRTH", 0x3260, 8, 4, P, (0, ALL)),
     kept("FCRTV", 0x32a0, 1),
     kept("PBRXECC", 0x3300, 1),
     row("PFVFMRQC", 0x3400, 64, 4, X, (0, ALL)),
@@ -299,7 +301,7 @@ const SPANS: &[Span] = &[
     kept("FHFT_EXT", 0x9800, 128),
     kept("VFTA", 0xa000, 128),
     row("RAL", 0xa200, 128, 8, P, (0, ALL)),
-    row("RAH", 0xa204, 128, 8, P, (0, 0x800f_ffff)),
+    row("RAH", 0xa204, 128, 8, P, (0, 0x8000_ffff)),
     row("MPSAR_LO", 0xa600, 128, 8, P, (0, ALL)),
     row("MPSAR_HI", 0xa604, 128, 8, P, (0, ALL)),
     kept("TXWRPTR", 0xc100, 4),

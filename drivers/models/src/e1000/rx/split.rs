@@ -13,7 +13,6 @@ use super::super::E1000;
 use super::super::bits::{rctl, reg, rxd};
 use super::super::options::Kind;
 use super::super::packet::fcs;
-use super::super::queue::Side;
 use super::{Report, Verdict};
 use crate::faults::Fault;
 use crate::frames::{Scatter, Segment};
@@ -24,6 +23,8 @@ const SPLIT: u32 = 1 << 10;
 /// In the header's status: it was split off.
 const HDRSP: u64 = 1 << 15;
 const BUFFERS: usize = 4;
+/// Slots of 16 bytes that a descriptor takes: head and tail count those.
+const SLOTS: u32 = 2;
 
 /// Bytes of the four buffers: the first in units of 128, the others of 1 KiB.
 fn sizes(control: u32) -> [u32; BUFFERS] {
@@ -53,10 +54,8 @@ impl E1000 {
     /// The receive control is written: from now on descriptors are split, or not.
     pub(in crate::e1000) fn set_split(&mut self, control: u32) {
         let splits = self.kind == Kind::E1000e && control & rctl::DTYP == SPLIT;
-        for (index, queue) in (0..).zip(&mut self.rx) {
-            if queue.set_wide(splits) {
-                self.tails.pass(Side::Rx, index, queue.slots());
-            }
+        for queue in &mut self.rx {
+            queue.splits = splits;
         }
     }
 
@@ -79,7 +78,7 @@ impl E1000 {
         let total = u32::try_from(total).expect("shorter than the scratch");
         let header = report.header.saturating_sub(if strips { 4 } else { 0 });
         let sizes = sizes(self.registers.get(PSRCTL));
-        if self.find_buffers(index, 1)?.is_none() {
+        if self.find_buffers(index, SLOTS)?.is_none() {
             return Ok(Verdict::NoBuffer);
         }
         let lens = portions(total, header, sizes).ok_or_else(|| {
@@ -107,7 +106,7 @@ impl E1000 {
         let queue = &mut self.rx[index as usize];
         let at = queue.head as usize;
         let ring = queue.ring(&mut self.memory)?;
-        let slots = ring.get(2 * at..2 * at + 2).ok_or("head behind the ring")?;
+        let slots = ring.get(at..at + 2).ok_or("a descriptor beyond the ring")?;
         let words = slots.iter().flatten();
         let mut addresses = [0; BUFFERS];
         for (address, word) in addresses.iter_mut().zip(words) {
@@ -153,7 +152,7 @@ impl E1000 {
         let queue = &mut self.rx[index as usize];
         let (at, slots) = (queue.head as usize, queue.slots());
         let ring = queue.ring(&mut self.memory)?;
-        let slot = ring.get(2 * at..2 * at + 2).ok_or("head behind the ring")?;
+        let slot = ring.get(at..at + 2).ok_or("a descriptor beyond the ring")?;
         if !lost {
             let [_, b, c, d] = lens.map(u64::from);
             let status = if header > 0 {
@@ -170,7 +169,7 @@ impl E1000 {
             slot[1][1].store(0, Ordering::Relaxed);
             slot[0][1].store(done.to_le(), Ordering::Release);
         }
-        queue.head = (queue.head + 1) % slots;
+        queue.head = (queue.head + SLOTS) % slots;
         Ok(())
     }
 }
