@@ -7,6 +7,19 @@ const EVERYONE: Mac = [0xff; 6];
 /// No VLAN, and one that is reserved: never filtered.
 const SPECIAL: [u16; 2] = [0, 0xfff];
 
+/// The tag of a frame that begins with `head`: of a VLAN, or of a service provider. QEMU takes either
+/// for one (`include/net/eth.h`, `eth_get_pkt_tci`; `net/eth.c`, `eth_strip_vlan`), and nobody else
+/// says.
+#[inline]
+pub(super) fn tag(head: &[u8]) -> Option<u16> {
+    match head.get(12..16) {
+        Some(&([0x81, 0x00, high, low] | [0x88, 0xa8, high, low])) => {
+            Some(u16::from_be_bytes([high, low]))
+        }
+        _ => None,
+    }
+}
+
 /// Whom a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Addressee {
@@ -54,10 +67,10 @@ impl Filter {
     }
 
     fn passes_vlan(&self, head: &[u8]) -> bool {
-        let Some([0x81, 0x00, high, low]) = head.get(12..16) else {
+        let Some(tag) = tag(head) else {
             return true;
         };
-        let vlan = u16::from_be_bytes([*high, *low]) & 0xfff;
+        let vlan = tag & 0xfff;
         // Words of 32 bits, little-endian: VLAN 0 is bit 0 of the first byte.
         let byte = self.vlans[usize::from(vlan / 8)];
         SPECIAL.contains(&vlan) || byte & 1 << (vlan % 8) != 0
@@ -118,6 +131,10 @@ mod test {
         filter.vlans[4] = 1 << 3;
         assert!(filter.passes(&tagged(0x2000 | 35), OWN));
         assert!(!filter.passes(&tagged(34), OWN));
+        for (id, passes) in [(35, true), (34, false)] {
+            let outer = frame(OWN, &[0x88, 0xa8, 0, id, 0x81, 0, 0, 35, 8, 0]);
+            assert_eq!(filter.passes(&outer, OWN), passes, "a provider's tag");
+        }
         filter.mode = mode::PROMISC;
         assert!(filter.passes(&tagged(34), OWN));
     }

@@ -5,7 +5,7 @@ use hugemem::Translator;
 use super::bits::{desc, error, event, feature, limit, queue, rx_stat};
 use super::block::Block;
 use super::doorbells::Bell;
-use super::filter::Addressee;
+use super::filter::{self, Addressee};
 use super::findings::Findings;
 use super::queue::{Opener, Stop};
 use super::reception::{Reception, Verdict};
@@ -245,7 +245,7 @@ impl Vmxnet3 {
             return true;
         }
         let addressee = Addressee::of(head);
-        let is_tagged = matches!(head.get(TAG), Some([0x81, 0, ..]));
+        let is_tagged = filter::tag(head).is_some();
         let hash = active.hash(frame, carrier, self.rss_fields);
         let index = active.rss.as_ref().map_or(0, |rss| rss.queue(hash));
         let strips = is_tagged && active.features & feature::RXVLAN != 0;

@@ -181,6 +181,26 @@ fn tags_are_put_in_and_taken_off() {
 }
 
 #[test]
+fn a_provider_s_tag_is_taken_off_like_any_other() {
+    let wish = Wish {
+        features: RXVLAN,
+        ..Wish::default()
+    };
+    let (sim, mut a, mut b) = rig(&Vmxnet3Options::default(), &wish);
+    let plain = frame(1, 60);
+    let inner = [&plain[..12], &[0x81, 0, 0, 6], &plain[12..]].concat();
+    for outer in [[0x88, 0xa8, 0x60, 7], [0x81, 0, 0x60, 7]] {
+        assert!(a.send(&[&inner[..12], &outer, &inner[12..]].concat()));
+        sim.settle();
+        let got = b.rx[0].receive();
+        assert_eq!(got[0].bytes, inner, "only the first tag goes");
+        let second = got[0].last()[1];
+        assert_eq!((second >> 15 & 1, second >> 16 & 0xffff), (1, 0x6007));
+    }
+    all_is_well(&sim);
+}
+
+#[test]
 fn tags_stay_where_the_driver_does_not_want_them_off() {
     let (sim, mut a, mut b) = rig(&Vmxnet3Options::default(), &Wish::default());
     let plain = frame(1, 60);
