@@ -93,6 +93,8 @@ fn a_frame_of_more_parts_than_allowed_ends_in_an_error() {
         let got = b.rx[0].receive();
         let errors: Vec<bool> = got.iter().map(|frame| frame.is_error()).collect();
         assert_eq!(errors, [false, true]);
+        let unlooked = got.iter().map(|frame| frame.last()[0] >> 30 & 1);
+        assert!(unlooked.eq([1, 0]), "of what is cut off nothing is said");
         assert_eq!(got[0].bytes, frame(n, 1152));
         assert_eq!(got[1].bytes, frame(n, 1153)[..1152]);
     }
