@@ -23,6 +23,7 @@ mod descriptor;
 mod eeprom;
 mod filter;
 mod firmware;
+mod functions;
 mod interrupts;
 mod link;
 mod mailbox;
@@ -312,6 +313,7 @@ impl Device for Ixgbe {
     }
 
     fn transmit(&mut self, batch: &mut Batch, limit: usize) {
+        self.rings.begin();
         if self.faults.strikes(Fault::NeedsReset) {
             self.stalled = true;
         }
@@ -319,11 +321,13 @@ impl Device for Ixgbe {
     }
 
     fn sent(&mut self) {
+        self.rings.begin();
         self.put_sent();
         self.send_interrupts();
     }
 
     fn deliver(&mut self, frames: &[WireFrame], carrier: &mut Carrier<'_>) {
+        self.rings.begin();
         let mut tally = DeviceCounts::default();
         self.receive(frames, carrier, &mut tally);
         self.counters.add(&tally);

@@ -160,6 +160,7 @@ pub(super) mod vt {
 
 /// Causes of interrupts beside the queues' (§8.2.3.5.1).
 pub(super) mod cause {
+    pub(in crate::ixgbe) const MAILBOX: u32 = 1 << 19;
     pub(in crate::ixgbe) const LSC: u32 = 1 << 20;
 }
 

@@ -194,6 +194,8 @@ pub(super) struct Queue {
     /// Where the head is written to memory; bit 0 says that it is.
     pub(super) write_back: u64,
     ring: Option<SimWords<[AtomicU64; 2]>>,
+    /// The call of the device in which it was last found mapped.
+    found: u64,
     /// It did what it must not, and stands still until it is set up again.
     pub(super) broken: bool,
 }
@@ -216,6 +218,7 @@ impl Queue {
             rscctl: 0,
             write_back: 0,
             ring: None,
+            found: 0,
             broken: false,
         }
     }
@@ -337,9 +340,22 @@ impl Queue {
         self.broken = false;
     }
 
-    /// The ring, mapped now and as large as it is said to be.
+    /// The ring, mapped now and as large as it is said to be; looked for once in each `call` of
+    /// the device, as a round has many frames.
     #[inline]
-    pub(super) fn ring(&mut self, memory: &mut Translator) -> Result<&[[AtomicU64; 2]], String> {
+    pub(super) fn ring(
+        &mut self,
+        memory: &mut Translator,
+        call: u64,
+    ) -> Result<&[[AtomicU64; 2]], String> {
+        if self.found != call || self.ring.is_none() {
+            self.look_for_ring(memory)?;
+            self.found = call;
+        }
+        Ok(self.ring.as_deref().unwrap_or_default())
+    }
+
+    fn look_for_ring(&mut self, memory: &mut Translator) -> Result<(), String> {
         let slots = self.slots() as usize;
         let base = self.base;
         let lost = || {
@@ -354,7 +370,7 @@ impl Queue {
             Some(ring) if !memory.covers(ring.iova, ring.len) => return Err(lost()),
             Some(_) => {}
         }
-        Ok(self.ring.as_deref().unwrap_or_default())
+        Ok(())
     }
 
     /// Where the head is written to, if it is (§7.2.3.5.2).

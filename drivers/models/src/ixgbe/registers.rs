@@ -147,8 +147,10 @@ impl Ixgbe {
             self.object(format!("write to {offset:#x}, {what}"));
             return;
         };
-        // Registers that only show something ignore what is written.
-        let reserved = value & !span.writable;
+        // Registers that only show something ignore what is written; so do the bits of RAH where
+        // the 82598 had pools, which drivers still write.
+        let ignored = if span.name == "RAH" { 0xf_0000 } else { 0 };
+        let reserved = value & !(span.writable | ignored);
         if reserved != 0 && span.writable != 0 {
             self.object(format!(
                 "{} at {offset:#x} written with {value:#x}: {reserved:#x} is reserved",

@@ -39,6 +39,8 @@ pub(super) struct Rings {
     segments: Vec<Segment>,
     /// Bytes of the frame that is being cut into segments.
     whole: Vec<u8>,
+    /// Calls of the device so far.
+    call: u64,
 }
 
 impl Rings {
@@ -59,6 +61,7 @@ impl Rings {
             faults,
             segments: Vec::with_capacity(64),
             whole: Vec::new(),
+            call: 0,
         };
         rings.reset();
         rings
@@ -73,6 +76,11 @@ impl Rings {
         self.tx = queues(Side::Tx).collect();
         self.senders = (0..count).map(|_| Sender::default()).collect();
         self.senders_on.clear();
+    }
+
+    /// The device is called: rings may be somewhere else than last time.
+    pub(super) fn begin(&mut self) {
+        self.call += 1;
     }
 
     pub(super) fn queue_mut(&mut self, side: Side, queue: u32) -> Option<&mut Queue> {

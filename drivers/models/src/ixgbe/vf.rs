@@ -290,6 +290,7 @@ impl Device for IxgbeVf {
     }
 
     fn transmit(&mut self, batch: &mut Batch, limit: usize) {
+        self.rings.begin();
         if self.faults.strikes(Fault::NeedsReset) {
             self.side.pf.reset();
         }
@@ -297,11 +298,13 @@ impl Device for IxgbeVf {
     }
 
     fn sent(&mut self) {
+        self.rings.begin();
         self.put_sent();
         self.send_interrupts();
     }
 
     fn deliver(&mut self, frames: &[WireFrame], carrier: &mut Carrier<'_>) {
+        self.rings.begin();
         self.receive(frames, carrier);
         self.send_interrupts();
     }

@@ -136,3 +136,24 @@ fn vlans_are_let_in_by_their_id_where_the_filter_is_on() {
     );
     assert_clean(&sim);
 }
+
+#[test]
+fn the_twelve_bits_are_those_that_the_offset_names() {
+    let (sim, mut a, mut b) = rig(Kind::I82599, &Wish::default());
+    // Bits 47 to 36 of the address, 46 to 35, 45 to 34, 43 to 32 (its first byte has the low ones).
+    let bits = u32::from(GROUP[5]) << 8 | u32::from(GROUP[4]);
+    for (offset, shift) in [(0, 4), (1, 3), (2, 2), (3, 0)] {
+        let hash = bits >> shift & 0xfff;
+        let at = 0x5200 + hash / 32 * 4;
+        b.bar.store32(0x5090, 1 << 2 | offset);
+        assert_eq!(arriving(&sim, &mut a, &mut b, &[to(GROUP)]), [false]);
+        b.bar.store32(at, 1 << (hash % 32));
+        assert_eq!(
+            arriving(&sim, &mut a, &mut b, &[to(GROUP)]),
+            [true],
+            "{offset}"
+        );
+        b.bar.store32(at, 0);
+    }
+    assert_clean(&sim);
+}

@@ -113,7 +113,7 @@ impl Rings {
         self.segments.clear();
         let queue = &mut self.rx[index as usize];
         let (mut at, slots) = (queue.head, queue.slots());
-        let ring = queue.ring(&mut self.memory)?;
+        let ring = queue.ring(&mut self.memory, self.call)?;
         let done: u64 = if legacy { 1 << 32 } else { 1 };
         for _ in 0..count {
             let slot = &ring[at as usize];
@@ -154,7 +154,7 @@ impl Rings {
         let queue = &mut self.rx[index as usize];
         let (mut at, slots) = (queue.head, queue.slots());
         let size = queue.buffer_size();
-        let ring = queue.ring(&mut self.memory)?;
+        let ring = queue.ring(&mut self.memory, self.call)?;
         for n in 1..=count {
             let last = n == count;
             let filled = if last {

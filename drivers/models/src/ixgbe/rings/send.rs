@@ -8,7 +8,7 @@ use super::Rings;
 use crate::SHORTEST;
 use crate::e1000::packet::insert;
 use crate::faults::Fault;
-use crate::frames::{Batch, Segment, WireFrame};
+use crate::frames::{Batch, HEAD, Segment, WireFrame};
 use crate::ixgbe::bits::txd;
 use crate::ixgbe::descriptor::{
     Context, Draft, MOST, Slot, Sums, advanced_sums, check_advanced, decode, legacy_sum,
@@ -94,7 +94,7 @@ impl Rings {
         }
         let mut at = queue.next;
         let mut start = at;
-        let ring = queue.ring(&mut self.memory)?;
+        let ring = queue.ring(&mut self.memory, self.call)?;
         let mut draft = Draft::default();
         let mut found = None;
         while at != tail && found.is_none() {
@@ -174,12 +174,15 @@ impl Rings {
 
     /// The first bytes of the frame that `batch` ends with.
     pub(super) fn head_of(&mut self, batch: &Batch) -> Result<Head, String> {
-        let mut head = [0; 18];
         let frame = *batch.frames.last().ok_or("no frame")?;
         let (_, mut carrier) = batch.carrier(&mut self.memory);
-        carrier
-            .read(&frame, &mut head)
+        let mut scratch = [0; HEAD];
+        let bytes = carrier
+            .head(&frame, &mut scratch)
             .map_err(|fault| fault.to_string())?;
+        let mut head = [0; 18];
+        let len = bytes.len().min(head.len());
+        head[..len].copy_from_slice(&bytes[..len]);
         Ok(head)
     }
 
@@ -237,7 +240,7 @@ impl Rings {
             return Ok(false);
         }
         let head_place = queue.head_write_back();
-        let ring = queue.ring(&mut self.memory)?;
+        let ring = queue.ring(&mut self.memory, self.call)?;
         let mut told = false;
         while at != end {
             let word = &ring[at as usize][1];
