@@ -1,6 +1,7 @@
 //! The rig: what the end-to-end tests stand on.
 //!
 //! - [`peer`]: a vhost-user device in this process, made of parts that others wrote.
+//! - [`differential`]: one driver on two devices, of which one is a model, compared step by step.
 //! - [`liar`]: one that lies.
 //! - [`conformance`]: what every port must do, as named checks.
 //! - [`cable`]: two ports that are queues in memory, to try the checks on.
@@ -13,6 +14,7 @@
 
 pub mod cable;
 pub mod conformance;
+pub mod differential;
 pub mod liar;
 pub mod mutate;
 pub mod peer;

@@ -9,7 +9,7 @@ mod life;
 mod line;
 mod mtu;
 mod offloads;
-mod packet;
+pub(crate) mod packet;
 mod queues;
 mod rings;
 mod sizes;

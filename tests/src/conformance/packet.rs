@@ -4,31 +4,31 @@ use port::Mac;
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carries {
+pub(crate) enum Carries {
     Tcp,
     Udp,
 }
 
 /// A packet: from host and port number `flow` of one net to a fixed one of another.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packet {
-    pub(super) v6: bool,
-    pub(super) carries: Carries,
+pub(crate) struct Packet {
+    pub(crate) v6: bool,
+    pub(crate) carries: Carries,
     /// Which flow it is of.
-    pub(super) flow: u16,
+    pub(crate) flow: u16,
     /// Bytes behind the headers.
-    pub(super) payload: usize,
+    pub(crate) payload: usize,
 }
 
 /// A packet in its frame, and where the parts are.
-pub(super) struct Framed {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Framed {
+    pub(crate) bytes: Vec<u8>,
     /// Offset of the checksum of TCP or UDP.
-    pub(super) checksum_at: usize,
+    pub(crate) checksum_at: usize,
     /// What is there before a device fills it in: the sum of the pseudo-header.
-    pub(super) begun: [u8; 2],
+    pub(crate) begun: [u8; 2],
     /// Source and destination: addresses, then ports.
-    pub(super) flow: Vec<u8>,
+    pub(crate) flow: Vec<u8>,
 }
 
 /// Bytes of an Ethernet header.
@@ -36,7 +36,7 @@ const ETHERNET: usize = 14;
 
 impl Packet {
     /// Every kind of packet, of one flow.
-    pub(super) fn kinds(payload: usize) -> [Self; 4] {
+    pub(crate) fn kinds(payload: usize) -> [Self; 4] {
         let kind = |v6, carries| Self {
             v6,
             carries,
@@ -52,7 +52,7 @@ impl Packet {
     }
 
     /// The packet in a frame from `from` to `to`.
-    pub(super) fn frame(self, to: Mac, from: Mac) -> Framed {
+    pub(crate) fn frame(self, to: Mac, from: Mac) -> Framed {
         let (protocol, mut segment, at) = self.segment();
         let addresses = self.addresses();
         let len = segment.len();
@@ -141,7 +141,7 @@ fn fold(mut sum: u32) -> u16 {
 }
 
 /// The Toeplitz hash of `bytes`: for each bit that is set, the 32 bits of the key from there on.
-pub(super) fn toeplitz(key: &[u8], bytes: &[u8]) -> u32 {
+pub(crate) fn toeplitz(key: &[u8], bytes: &[u8]) -> u32 {
     let bit = |bytes: &[u8], n: usize| bytes.get(n / 8).is_some_and(|b| b >> (7 - n % 8) & 1 == 1);
     (0..bytes.len() * 8)
         .filter(|&n| bit(bytes, n))
