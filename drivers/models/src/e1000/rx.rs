@@ -233,7 +233,8 @@ impl E1000 {
             && let Some(good) = transport.good
         {
             status |= rxd::L4CS | if good { 0 } else { rxd::L4E };
-            if !transport.tcp {
+            // Reserved in the first device's descriptors (developer's manual §3.2.3.1).
+            if !transport.tcp && self.kind != Kind::E1000 {
                 status |= rxd::UDPCS;
             }
         }

@@ -243,11 +243,13 @@ fn received_checksums_are_judged() {
         let [_, udp] = packet(false, 40);
         let [_, tcp] = packet(true, 40);
         let good = IPCS | L4CS;
-        assert_eq!(judge(&mut a, &mut b, &udp), good | UDPCS, "{kind:?}");
+        // The first device has no such bit (developer's manual §3.2.3.1).
+        let by_udp = if kind == Kind::E1000 { 0 } else { UDPCS };
+        assert_eq!(judge(&mut a, &mut b, &udp), good | by_udp, "{kind:?}");
         assert_eq!(judge(&mut a, &mut b, &tcp), good);
         let mut bad = udp.clone();
         bad[50] ^= 1;
-        assert_eq!(judge(&mut a, &mut b, &bad), good | UDPCS | L4E);
+        assert_eq!(judge(&mut a, &mut b, &bad), good | by_udp | L4E);
         let mut bad = tcp.clone();
         bad[22] ^= 1;
         assert_eq!(judge(&mut a, &mut b, &bad), good | IPE);
@@ -255,7 +257,7 @@ fn received_checksums_are_judged() {
         none[40..42].fill(0);
         assert_eq!(judge(&mut a, &mut b, &none), IPCS, "nothing to check");
         assert_eq!(judge(&mut a, &mut b, &frame(1, 70)), 0, "no IP");
-        assert_eq!(judge(&mut a, &mut b, &tagged(&udp, 9)), good | UDPCS);
+        assert_eq!(judge(&mut a, &mut b, &tagged(&udp, 9)), good | by_udp);
         b.bar.store32(0x5000, 0);
         assert_eq!(judge(&mut a, &mut b, &udp), 0, "not asked to");
         assert_clean(&sim);
