@@ -1,5 +1,9 @@
 //! The command line.
 
+mod ndr;
+
+pub(crate) use ndr::{Method, Ndr};
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -40,6 +44,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Send a profile's streams, receive, and count.
     Run(Run),
+    /// Find the highest rate without loss, and the one with 0.5 % of it.
+    Ndr(Ndr),
     /// Print a profile's frames, or write them as pcap; nothing is sent.
     Show(Show),
     /// Forward, reflect, sink or answer.
@@ -131,6 +137,16 @@ pub(crate) struct Run {
         verbatim_doc_comment
     )]
     pub(crate) multiplier: String,
+    /// Fail (exit code 5) unless all of these hold: loss=0,loss<=0.1%,p99<50us,rx_pps>=1mpps
+    #[arg(long, value_name = "CRITERIA", value_delimiter = ',')]
+    pub(crate) require: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sending: Sending,
+}
+
+/// What every command that sends a profile has in common.
+#[derive(Debug, Args)]
+pub(crate) struct Sending {
     /// Only the first port of each pair sends; without it every port sends its profile's
     /// direction (even ports the first, odd ports the other) and receives.
     #[arg(long)]
@@ -139,9 +155,6 @@ pub(crate) struct Run {
     /// 02:00:00:00:00:00 for a port without one.
     #[arg(long, value_name = "MAC")]
     pub(crate) dst_mac: Option<String>,
-    /// Fail (exit code 5) unless all of these hold: loss=0,loss<=0.1%,p99<50us,rx_pps>=1mpps
-    #[arg(long, value_name = "CRITERIA", value_delimiter = ',')]
-    pub(crate) require: Vec<String>,
     /// Makes random fields repeat: the same seed gives the same frames. Left out: drawn, and
     /// reported in the result.
     #[arg(long, value_name = "N")]

@@ -31,6 +31,33 @@ pub(crate) fn drive(
     interrupt: &Interrupt,
     link_bps: &[Option<u64>],
 ) -> Result<Driven, Error> {
+    let watched = watch(&mut run, progress, interrupt, Some(link_bps));
+    let finished = run.join();
+    progress.end();
+    let watched = watched?;
+    Ok(Driven {
+        finished,
+        interrupted: watched.interrupted,
+        reader_left: watched.reader_left,
+    })
+}
+
+/// What happened while a run was watched.
+pub(crate) struct Watched {
+    /// Somebody stopped it.
+    pub(crate) interrupted: bool,
+    /// Whoever read its figures went away, which ended it.
+    pub(crate) reader_left: bool,
+}
+
+/// Services `run` until its workers are done; stops it on Ctrl-C. Shows its figures where the
+/// speeds of its links are given.
+pub(crate) fn watch(
+    run: &mut Run,
+    progress: &Progress,
+    interrupt: &Interrupt,
+    link_bps: Option<&[Option<u64>]>,
+) -> Result<Watched, Error> {
     let mut interrupted = false;
     let mut next = Instant::now() + INTERVAL;
     let mut written = Ok(true);
@@ -44,7 +71,7 @@ pub(crate) fn drive(
                 .remark("  stopping: frames on their way are waited for; Ctrl-C again: at once");
             run.stop();
         }
-        if Instant::now() >= next {
+        if let Some(link_bps) = link_bps.filter(|_| Instant::now() >= next) {
             next += INTERVAL;
             let shown = progress.show(&run.snapshot(), link_bps);
             if matches!(written, Ok(true)) && !matches!(shown, Ok(true)) {
@@ -54,13 +81,9 @@ pub(crate) fn drive(
         }
         thread::sleep(TURN);
     }
-    let finished = run.join();
-    progress.end();
     // Ctrl-C between the last turn and the end changed nothing about the result.
-    let reader_left = !written?;
-    Ok(Driven {
-        finished,
+    Ok(Watched {
         interrupted,
-        reader_left,
+        reader_left: !written?,
     })
 }

@@ -19,6 +19,8 @@ mod require;
 mod session;
 mod signal;
 mod suggest;
+mod traffic;
+mod trials;
 mod units;
 
 use std::panic;

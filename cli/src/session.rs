@@ -114,6 +114,11 @@ impl Session {
         self.ports.iter().find_map(|port| port.info().node)
     }
 
+    /// Whether all ports are ends of simulated wires between them: nobody else is on these.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.names.len().is_multiple_of(2) && self.names.iter().all(|name| name.starts_with("sim:"))
+    }
+
     /// Pins each worker to its core.
     pub(crate) fn hooks(&self) -> Hooks {
         let is_pinned = !self.cores.workers.is_empty();
@@ -241,6 +246,7 @@ pub(crate) fn not_started(error: &RunError) -> Error {
         RunError::Field { .. }
         | RunError::Render { .. }
         | RunError::Rate { .. }
+        | RunError::Load { .. }
         | RunError::StampRoom { .. } => Error::Usage {
             found: message,
             cure: cure.unwrap_or_else(|| "rgen show PROFILE shows its frames".to_owned()),

@@ -90,6 +90,7 @@ const RATE_FORMS: &str = "a number with k, m or g and pps, bps or bpsl1 (`5mpps`
 const MULTIPLIER_FORMS: &str = "a factor (`10`), a number with k, m or g and pps, bps or bpsl1 \
                                 (`5mpps`, `10gbps`, `10gbpsl1`), per cent (`30%`), or `max`";
 const DURATION_FORMS: &str = "a number with ns, us, ms, s, m or h: `10s`, `500ms`, `3m`";
+const SHARE_FORMS: &str = "per cent or a fraction of 1: `0.5%`, `0.005`";
 const SIZE_FORMS: &str = "bytes with FCS: `64B`, `1518`";
 
 /// Reads a rate: `5mpps`, `14.88Mpps`, `30%`, `10gbps`, `10gbpsl1`, `max`.
@@ -155,6 +156,21 @@ pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
         _ => return Err(bad(format!("`{unit}` is no unit of time"))),
     };
     Duration::try_from_secs_f64(seconds).map_err(|_| bad("that is too long".to_owned()))
+}
+
+/// Reads a share: `0.5%`, or `0.005`.
+pub(crate) fn share(text: &str) -> Result<f64, QuantityError> {
+    let bad = |why: String| QuantityError::new(text, "a share", why, SHARE_FORMS);
+    let share = match number(text.trim()).map_err(bad)? {
+        (percent, "%") => percent / 100.0,
+        (share, "") => share,
+        (_, unit) => return Err(bad(format!("`{unit}` is no unit of a share"))),
+    };
+    if share < 1.0 {
+        Ok(share)
+    } else {
+        Err(bad("it must be less than all".to_owned()))
+    }
 }
 
 /// Reads a frame size in bytes with FCS: `64B`, `1518`.
@@ -302,6 +318,16 @@ mod test {
         );
         assert!(duration("99999999999999999999s").is_err());
         assert!(duration("s").is_err());
+    }
+
+    #[test]
+    fn shares_are_per_cent_or_fractions_and_never_all() {
+        assert_eq!(share("0.5%"), Ok(0.005));
+        assert_eq!(share("0.005"), Ok(0.005));
+        assert_eq!(share("0"), Ok(0.0));
+        for bad in ["100%", "1", "-1%", "5 parsecs", "%", ""] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

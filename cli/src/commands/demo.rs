@@ -2,7 +2,7 @@
 
 use super::Manner;
 use super::run::measure_only;
-use crate::args::{Demo, Knobs, Machine, Run};
+use crate::args::{Demo, Knobs, Machine, Run, Sending};
 use crate::error::{Error, Exit};
 use crate::output;
 use crate::output::result::RunDocument;
@@ -55,12 +55,14 @@ fn arguments(duration: &str) -> Run {
             tunables: Vec::new(),
         },
         multiplier: RATE.to_owned(),
-        one_way: true,
-        dst_mac: None,
         require: Vec::new(),
-        seed: None,
-        catch_up: "20ms".to_owned(),
-        drain: "200ms".to_owned(),
+        sending: Sending {
+            one_way: true,
+            dst_mac: None,
+            seed: None,
+            catch_up: "20ms".to_owned(),
+            drain: "200ms".to_owned(),
+        },
     }
 }
 

@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod fwd;
 mod hugepages;
+mod ndr;
 mod ports;
 mod run;
 mod show;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Error> {
     };
     match cli.command {
         Command::Run(run) => run::run(&run, manner),
+        Command::Ndr(ndr) => ndr::run(&ndr, manner),
         Command::Ports => ports::run(manner),
         Command::Bind(bind) => bind::run(&bind, Way::Bind, manner),
         Command::Unbind(bind) => bind::run(&bind, Way::Unbind, manner),

@@ -1,12 +1,8 @@
 //! `rgen run`: send a profile's streams, receive, count.
 
-use std::hash::{BuildHasher, RandomState};
-
-use engine::frame::Macs;
-use engine::load::LoadError;
-use engine::run::{self, Bottleneck, Finished, Outcome, PortPlan, RunPlan};
-use engine::stream::{Measure, Stream, WIRE_OVERHEAD};
-use port::{Mac, Port};
+use engine::run::{self, Bottleneck, Finished, Outcome, RunPlan};
+use engine::stream::{Stream, WIRE_OVERHEAD};
+use port::Port;
 
 use super::Manner;
 use crate::args::Run;
@@ -15,78 +11,42 @@ use crate::error::{Error, Exit, with_causes};
 use crate::output::balance::Balance;
 use crate::output::progress::Progress;
 use crate::output::result::{
-    Config, EventRow, Failure, PortRow, Requirement, RunDocument, StreamPlan, StreamRow, bottleneck,
+    Config, EventRow, Failure, PortRow, Requirement, RunDocument, StreamRow, bottleneck,
 };
 use crate::output::saved::Saved;
 use crate::output::schema::Schema;
 use crate::output::{self, summary};
-use crate::profile::Profile;
 use crate::require::{Criterion, Latency, Measured};
 use crate::session::{Session, nanoseconds, not_started, quantity};
+use crate::traffic::{Traffic, no_load};
 use crate::units::{self, Multiplier, grouped, scaled};
 
 /// Everything of a run that the command line says, checked before a port is opened.
 struct Wanted {
-    profile: Profile,
+    traffic: Traffic,
     multiplier: Multiplier,
     criteria: Vec<Criterion>,
-    ports: Vec<String>,
-    one_way: bool,
-    dst_mac: Option<Mac>,
-    catch_up_ns: u64,
-    drain_ns: u64,
-    seed: u64,
 }
 
 impl Wanted {
     fn new(args: &Run) -> Result<Self, Error> {
-        let profile = Profile::load(&args.profile, &args.knobs.tunables)?;
+        let traffic = Traffic::new(
+            &args.profile,
+            &args.knobs,
+            &args.machine.ports,
+            &args.sending,
+        )?;
         let multiplier = quantity("--multiplier", units::multiplier(&args.multiplier))?;
-        let mut criteria = profile.criteria().to_vec();
+        let mut criteria = traffic.profile.criteria().to_vec();
         for text in &args.require {
             criteria.push(Criterion::parse(text)?);
         }
-        let (ports, own_direction) = match (args.machine.ports.as_slice(), profile.ports()) {
-            ([], Some((tx, rx))) if tx == rx => (vec![tx.to_owned()], true),
-            ([], Some((tx, rx))) => (vec![tx.to_owned(), rx.to_owned()], true),
-            (named, _) => (named.to_vec(), false),
-        };
-        let time = |option, text| quantity(option, units::duration(text)).map(nanoseconds);
         Ok(Self {
-            one_way: args.one_way || own_direction,
-            dst_mac: args.dst_mac.as_deref().map(mac).transpose()?,
-            catch_up_ns: time("--catch-up", &args.catch_up)?,
-            drain_ns: time("--drain", &args.drain)?,
-            seed: args.seed.unwrap_or_else(|| random() >> 32),
-            profile,
+            traffic,
             multiplier,
             criteria,
-            ports,
         })
     }
-
-    /// Whether port number `n` sends.
-    fn sends(&self, n: usize) -> bool {
-        !self.one_way || n.is_multiple_of(2)
-    }
-}
-
-/// A number that nobody can foresee: the standard library draws its hashers' keys so.
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
-}
-
-fn mac(text: &str) -> Result<Mac, Error> {
-    let octets: Option<Vec<u8>> = text
-        .split(':')
-        .map(|octet| u8::from_str_radix(octet, 16).ok())
-        .collect();
-    octets
-        .and_then(|octets| octets.try_into().ok())
-        .ok_or_else(|| Error::Usage {
-            found: format!("--dst-mac {text}: this is no MAC address"),
-            cure: "write 02:00:00:00:00:01".to_owned(),
-        })
 }
 
 /// Sends, receives, counts, and prints what became of it.
@@ -101,14 +61,14 @@ pub(super) fn run(args: &Run, manner: Manner) -> Result<Exit, Error> {
 /// Sends, receives and counts; the document is not printed yet.
 pub(super) fn measure_only(args: &Run, manner: Manner) -> Result<(RunDocument, Exit), Error> {
     let wanted = Wanted::new(args)?;
-    let mut session = Session::open(&args.machine, &wanted.ports, "10s")?;
+    let mut session = Session::open(&args.machine, &wanted.traffic.ports, "10s")?;
     let plan = plan(&wanted, &mut session)?;
     let config = config(args, &wanted, &session, &plan);
     let progress = Progress::new(manner, args.machine.json_stream);
     for warning in &session.warnings {
         progress.remark(&format!("warning: {warning}"));
     }
-    progress.remark(&announcement(&config, wanted.seed));
+    progress.remark(&announcement(&config, wanted.traffic.seed));
     carry_out(plan, config, &wanted, session, &progress)
 }
 
@@ -170,73 +130,22 @@ fn announcement(config: &Config, seed: u64) -> String {
 
 /// What the engine is to do.
 fn plan(wanted: &Wanted, session: &mut Session) -> Result<RunPlan, Error> {
-    let macs: Vec<Mac> = session.ports.iter().map(|port| port.info().mac).collect();
-    let opened = std::mem::take(&mut session.ports);
-    let node = opened.iter().find_map(|port| port.info().node);
-    let mut ports = Vec::with_capacity(opened.len());
-    for (n, port) in opened.into_iter().enumerate() {
-        ports.push(port_plan(wanted, session, &macs, n, port)?);
-    }
-    let mut plan = RunPlan::new(ports);
+    let mut plan = wanted.traffic.plan(session)?;
     plan.duration_ns = session.duration.map(nanoseconds);
-    plan.seed = wanted.seed;
-    plan.stamp_nonce = random();
-    plan.catch_up_ns = wanted.catch_up_ns;
-    plan.drain_ns = wanted.drain_ns;
-    // Who waits longer expects longer silences too: of a peer whose core is busy with others.
-    plan.quiet_ns = plan.quiet_ns.max(wanted.drain_ns / 10);
-    plan.cores.clone_from(&session.cores.workers);
-    plan.yield_when_idle = session.cores.yields();
-    plan.pages = session.pages;
-    plan.node = node;
-    Ok(plan)
-}
-
-fn port_plan(
-    wanted: &Wanted,
-    session: &mut Session,
-    macs: &[Mac],
-    n: usize,
-    port: Box<dyn Port>,
-) -> Result<PortPlan, Error> {
-    const NO_PEER: Mac = [0x02, 0, 0, 0, 0, 0];
-    let peer = Some(n ^ 1).filter(|peer| *peer < macs.len());
-    let mut plan = PortPlan::new(port);
-    plan.peer = peer;
-    if !wanted.sends(n) {
-        return Ok(plan);
-    }
-    let dst = wanted
-        .dst_mac
-        .unwrap_or_else(|| peer.map_or(NO_PEER, |peer| macs[peer]));
-    let macs = Macs { src: macs[n], dst };
-    let link_bps = session.link_bps[n];
-    plan.streams = wanted.profile.streams(n, macs)?;
-    match wanted.multiplier.load() {
-        Some(load) => {
-            load.apply(&mut plan.streams, link_bps)
-                .map_err(|error| no_load(&error))?;
-            if let Some(warning) = too_much(&session.labels[n], &plan.streams, link_bps) {
-                session.warnings.push(warning);
-            }
+    let ports = plan.ports.iter_mut().enumerate();
+    for (n, port) in ports.filter(|(_, port)| !port.streams.is_empty()) {
+        let Some(load) = wanted.multiplier.load() else {
+            port.unlimited = true;
+            continue;
+        };
+        let link_bps = session.link_bps[n];
+        load.apply(&mut port.streams, link_bps)
+            .map_err(|error| no_load("--multiplier", &error))?;
+        if let Some(warning) = too_much(&session.labels[n], &port.streams, link_bps) {
+            session.warnings.push(warning);
         }
-        None => plan.unlimited = true,
     }
     Ok(plan)
-}
-
-fn no_load(error: &LoadError) -> Error {
-    Error::Usage {
-        found: format!("--multiplier: {error}"),
-        cure: match error {
-            LoadError::NothingScales => {
-                "leave -m out: every stream of this profile has a fixed rate".to_owned()
-            }
-            _ => error
-                .remedy()
-                .unwrap_or_else(|| "rgen run --help explains -m".to_owned()),
-        },
-    }
 }
 
 /// What to say if the streams ask for more than the line carries.
@@ -265,9 +174,7 @@ pub(super) fn document(
     session: Session,
 ) -> RunDocument {
     let figures = &outcome.figures;
-    let is_closed = session.names.len().is_multiple_of(2)
-        && session.names.iter().all(|name| name.starts_with("sim:"));
-    let balance = Balance::new(figures, is_closed);
+    let balance = Balance::new(figures, session.is_closed());
     let mut warnings = session.warnings;
     for broken in outcome.check() {
         warnings.push(format!("the accounting does not close: {broken}"));
@@ -414,45 +321,11 @@ fn exit(
 
 /// All that was asked, for doing it again.
 fn config(args: &Run, wanted: &Wanted, session: &Session, plan: &RunPlan) -> Config {
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let mut streams = Vec::new();
-    for (n, port) in plan.ports.iter().enumerate() {
-        for stream in &port.streams {
-            let is_paced = !(port.unlimited && stream.scaled);
-            streams.push(StreamPlan {
-                name: stream.name.clone(),
-                port: session.labels[n].clone(),
-                pps: is_paced
-                    .then(|| stream.pps(session.link_bps[n]).ok())
-                    .flatten(),
-                mean_size: stream.frames.mean_size(),
-                measure: measure(stream.measure),
-            });
-        }
-    }
     Config {
-        command: "run",
-        profile: wanted.profile.name().to_owned(),
-        knobs: wanted.profile.knobs(),
-        profile_source: wanted.profile.source().map(str::to_owned),
         multiplier: Some(args.multiplier.clone()),
-        ports: session.names.clone(),
-        one_way: wanted.one_way,
         duration_s: session.duration.map(|time| time.as_secs_f64()),
-        cores: session.cores.workers.clone(),
-        model_core: session.cores.model,
-        hugepages: !args.machine.no_huge,
-        catch_up_s: Some(seconds(wanted.catch_up_ns)),
-        drain_s: seconds(wanted.drain_ns),
-        streams,
-    }
-}
-
-/// The word for what is measured.
-pub(super) fn measure(measure: Measure) -> &'static str {
-    match measure {
-        Measure::None => "none",
-        Measure::Count => "count",
-        Measure::Latency => "latency",
+        ..wanted
+            .traffic
+            .config("run", session, plan, !args.machine.no_huge)
     }
 }

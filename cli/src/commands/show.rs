@@ -17,7 +17,6 @@ use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
 use super::Manner;
-use super::run::measure;
 use crate::args::Show;
 use crate::error::{Error, Exit, with_causes};
 use crate::output::schema::Schema;
@@ -25,6 +24,7 @@ use crate::output::{self, text};
 use crate::preview::{Preview, Shown};
 use crate::profile::Profile;
 use crate::session::quantity;
+use crate::traffic::measure;
 use crate::units::{self, scaled};
 
 /// Addresses for frames that leave them open: nobody's.

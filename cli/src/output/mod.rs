@@ -1,6 +1,7 @@
 //! What the user sees: the result on stdout, talk on stderr.
 
 pub(crate) mod balance;
+pub(crate) mod ndr;
 pub(crate) mod progress;
 pub(crate) mod result;
 pub(crate) mod saved;

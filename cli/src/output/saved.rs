@@ -5,7 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::result::RunDocument;
+use serde::Serialize;
+
 use super::{pretty, say};
 use crate::error::{Error, Exit};
 
@@ -33,7 +34,7 @@ impl Saved {
 
     /// Writes the result, which has been printed already: if the file does not take it, that is
     /// said, and the exit code is 1.
-    pub(crate) fn save(self, document: &RunDocument, exit: Exit) -> Result<Exit, Error> {
+    pub(crate) fn save<T: Serialize>(self, document: &T, exit: Exit) -> Result<Exit, Error> {
         let Some((path, file)) = self.0 else {
             return Ok(exit);
         };

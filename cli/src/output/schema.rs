@@ -10,6 +10,9 @@ pub(crate) enum Schema {
     /// A run, whole or partial.
     #[serde(rename = "rgen/run/1")]
     Run,
+    /// A search for the highest rate.
+    #[serde(rename = "rgen/ndr/1")]
+    Ndr,
     /// One interval of a run (`--json-stream`).
     #[serde(rename = "rgen/interval/1")]
     Interval,

@@ -4,4 +4,5 @@
 mod common;
 mod documents;
 mod endings;
+mod ndr;
 mod refusals;

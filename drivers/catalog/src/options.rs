@@ -146,6 +146,26 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// A rate in whole frames a second: `5mpps`, `20kpps`, `64pps`.
+    pub(crate) fn frame_rate(&mut self, key: &str) -> Result<Option<u64>, OpenError> {
+        self.parsed(key, "a rate up to 1gpps, as 5mpps or 20kpps", |value| {
+            let units = [("gpps", 1e9), ("mpps", 1e6), ("kpps", 1e3), ("pps", 1.0)];
+            let lower = value.to_ascii_lowercase();
+            let (number, unit) = units
+                .iter()
+                .find_map(|(name, unit)| Some((lower.strip_suffix(name)?, unit)))?;
+            let pps = (number.parse::<f64>().ok()? * unit).round();
+            let fits = (1.0..=1e9).contains(&pps);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked to be a whole number in range"
+            )]
+            let pps = fits.then_some(pps as u64);
+            pps
+        })
+    }
+
     /// A MAC address.
     pub(crate) fn mac(&mut self, key: &str) -> Result<Option<port::Mac>, OpenError> {
         self.parsed(key, "a unicast address, as 02:00:00:00:00:01", |value| {
@@ -211,6 +231,16 @@ impl<'a> Options<'a> {
         })
     }
 
+    /// The refusal of an option that stands alone.
+    pub(crate) fn incomplete(&self, key: &str, allowed: &'static str) -> OpenError {
+        OpenError::BadValue {
+            text: self.spec.text.clone(),
+            option: key.to_owned(),
+            value: "alone".to_owned(),
+            allowed,
+        }
+    }
+
     /// Every option was taken.
     ///
     /// # Errors
@@ -237,7 +267,7 @@ mod test {
 
     #[test]
     fn values_are_read_with_their_units() {
-        let spec = spec("sim:virtio,loss=0.1%,delay=50us,speed=2.5G,packed,queues=4");
+        let spec = spec("sim:virtio,loss=0.1%,delay=50us,speed=2.5G,packed,queues=4,knee=20.5Kpps");
         let mut options = Options::of(&spec);
         assert_eq!(options.share("loss").unwrap(), Some(0.001));
         assert_eq!(
@@ -245,6 +275,7 @@ mod test {
             Some(Duration::from_micros(50))
         );
         assert_eq!(options.speed("speed").unwrap(), Some(2_500_000_000));
+        assert_eq!(options.frame_rate("knee").unwrap(), Some(20_500));
         assert_eq!(options.choice("packed").unwrap(), Some(Choice::On));
         assert_eq!(options.number("queues", "1 to 8", 1, 8).unwrap(), Some(4));
         options.done("").unwrap();
@@ -255,6 +286,16 @@ mod test {
         for text in ["loss=2", "loss=-1%", "loss=NaN", "loss=x"] {
             let spec = spec(&format!("sim:virtio,{text}"));
             assert!(Options::of(&spec).share("loss").is_err(), "{text}");
+        }
+        for text in [
+            "knee=5",
+            "knee=0pps",
+            "knee=2gpps",
+            "knee=-1kpps",
+            "knee=infpps",
+        ] {
+            let spec = spec(&format!("sim:virtio,{text}"));
+            assert!(Options::of(&spec).frame_rate("knee").is_err(), "{text}");
         }
         for text in ["speed=10", "speed=0G", "speed=infG", "speed=9999G"] {
             let spec = spec(&format!("sim:virtio,{text}"));

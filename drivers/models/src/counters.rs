@@ -116,7 +116,8 @@ counters! {
         taken,
         /// Frames that it handed to the receiver, copies included.
         handed,
-        /// Lost by [`WireOptions::loss`](crate::WireOptions::loss).
+        /// Lost by [`WireOptions::loss`](crate::WireOptions::loss), or beyond
+        /// [`WireOptions::knee`](crate::WireOptions::knee).
         lost,
         /// Lost while the link was down.
         link_down,

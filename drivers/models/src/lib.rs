@@ -58,7 +58,7 @@ pub use function::{SimBar, SimFunction};
 pub use interrupt::InterruptSink;
 pub use objections::Objections;
 pub use sim::{Sim, SimOptions};
-pub use wire::{Flap, WireOptions};
+pub use wire::{Flap, Knee, KneeShape, WireOptions};
 
 /// A MAC address.
 pub type Mac = [u8; 6];

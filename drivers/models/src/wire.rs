@@ -8,6 +8,7 @@
 //! faults looks at them one by one.
 
 mod fate;
+mod knee;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::device::Device;
 use crate::frames::{Batch, ROUND, WireFrame};
 
 use fate::{Fate, Kind};
+use knee::Gauge;
+pub use knee::{Knee, KneeShape};
 
 /// Frames that one direction holds back at most; then it takes no more from the sender.
 const HELD: usize = 4096;
@@ -62,6 +65,8 @@ pub struct WireOptions {
     pub delay: Duration,
     /// Lets the link go down now and then.
     pub flap: Option<Flap>,
+    /// Loses what comes faster than a rate, as a device under test would.
+    pub knee: Option<Knee>,
 }
 
 /// A link that goes down and comes up again.
@@ -93,6 +98,7 @@ impl Default for WireOptions {
             delayed: 1.0,
             delay: Duration::ZERO,
             flap: None,
+            knee: None,
         }
     }
 }
@@ -109,6 +115,7 @@ pub(crate) struct Wire {
 /// One direction.
 struct Lane {
     fate: Fate,
+    gauge: Gauge,
     batch: Batch,
     out: Vec<WireFrame>,
     /// Frames taken so far.
@@ -171,7 +178,14 @@ impl Wire {
 
     /// True if rounds must know the time.
     pub(crate) fn needs_clock(&self) -> bool {
-        self.options.paced || !self.options.delay.is_zero() || self.options.flap.is_some()
+        let WireOptions {
+            paced,
+            delay,
+            flap,
+            knee,
+            ..
+        } = &self.options;
+        *paced || !delay.is_zero() || flap.is_some() || knee.is_some()
     }
 
     /// One round of `direction`. True if anything moved.
@@ -183,6 +197,9 @@ impl Wire {
             ends.sender.transmit(&mut lane.batch, limit);
         }
         let taken = lane.batch.len();
+        if taken == 0 {
+            lane.gauge.note_silence(now_ps);
+        }
         if taken == 0 && lane.delayed.is_empty() && lane.passed.is_empty() {
             // What could not be sent goes back too, and what is late.
             if !ends.sender_gone {
@@ -227,7 +244,10 @@ impl WireOptions {
             self.duplicate,
             self.reorder,
         ];
-        shares.iter().any(|&share| share > 0.0) || !self.delay.is_zero() || self.flap.is_some()
+        shares.iter().any(|&share| share > 0.0)
+            || !self.delay.is_zero()
+            || self.flap.is_some()
+            || self.knee.is_some()
     }
 }
 
@@ -235,6 +255,7 @@ impl Lane {
     fn new(fate: Fate, counters: Arc<WireCounters>) -> Self {
         Self {
             fate,
+            gauge: Gauge::default(),
             batch: Batch::new(),
             out: Vec::with_capacity(ROUND * 2),
             number: 0,
@@ -344,7 +365,11 @@ impl Lane {
         counts: &mut WireCounts,
     ) {
         let fate = self.fate;
-        if fate.strikes(Kind::Loss, number, options.loss) {
+        let gauge = &mut self.gauge;
+        let too_fast = |knee: &Knee| !gauge.passes(knee, fate, number, now_ps);
+        if fate.strikes(Kind::Loss, number, options.loss)
+            || options.knee.as_ref().is_some_and(too_fast)
+        {
             counts.lost += 1;
             return;
         }

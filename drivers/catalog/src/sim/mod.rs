@@ -10,10 +10,11 @@ mod virtio;
 mod vmxnet3;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::port::{Mac, Port};
 use models::virtio::{VirtioNet, VirtioOptions};
-use models::{Device, Flap, Sim, SimFunction, SimOptions, WireOptions};
+use models::{Device, Flap, Knee, KneeShape, Sim, SimFunction, SimOptions, WireOptions};
 
 use crate::options::Options;
 use crate::spec::{Place, Spec};
@@ -26,7 +27,8 @@ macro_rules! known {
     ($own:literal) => {
         concat!(
             $own,
-            ", speed, paced, seed, loss, corrupt, bad_fcs, dup, reorder, delay, flap"
+            ", speed, paced, seed, loss, corrupt, bad_fcs, dup, reorder, delay, flap, \
+             knee, knee_shape, knee_pause"
         )
     };
 }
@@ -48,8 +50,20 @@ const FAMILIES: &[Family] = &[
 const DRIVERS: &str = "virtio, e1000, e1000e, igb, igbvf, ixgbe, ixgbevf, vmxnet3";
 
 /// Options of any `sim:` port that are the wire's.
-const CABLE: [&str; 10] = [
-    "speed", "paced", "seed", "loss", "corrupt", "bad_fcs", "dup", "reorder", "delay", "flap",
+const CABLE: [&str; 13] = [
+    "speed",
+    "paced",
+    "seed",
+    "loss",
+    "corrupt",
+    "bad_fcs",
+    "dup",
+    "reorder",
+    "delay",
+    "flap",
+    "knee",
+    "knee_shape",
+    "knee_pause",
 ];
 
 /// What can stand behind `sim:DRIVER`.
@@ -222,6 +236,7 @@ fn cable_options(options: &mut Options<'_>, cable: &mut WireOptions) -> Result<(
     cable.delay = options.time("delay")?.unwrap_or(cable.delay);
     cable.speed_bps = options.speed("speed")?.unwrap_or(cable.speed_bps);
     cable.paced = options.flag("paced")?.unwrap_or(cable.paced);
+    cable.knee = knee(options, cable.knee)?;
     let numbers = "a whole number";
     cable.seed = options
         .number("seed", numbers, 0, u64::MAX)?
@@ -232,7 +247,7 @@ fn cable_options(options: &mut Options<'_>, cable: &mut WireOptions) -> Result<(
         1000,
         u64::MAX,
     )? {
-        let hold = std::time::Duration::from_millis(50);
+        let hold = Duration::from_millis(50);
         cable.flap = Some(Flap {
             every,
             frames: every / 10,
@@ -240,6 +255,29 @@ fn cable_options(options: &mut Options<'_>, cable: &mut WireOptions) -> Result<(
         });
     }
     Ok(())
+}
+
+/// The knee of a device under test: its rate, and what may be said of it.
+fn knee(options: &mut Options<'_>, said: Option<Knee>) -> Result<Option<Knee>, OpenError> {
+    let rate_pps = options.frame_rate("knee")?;
+    let shape = options.one_of("knee_shape", "sharp, sloped or noisy", |word| match word {
+        "sharp" => Some(KneeShape::Sharp),
+        "sloped" => Some(KneeShape::Sloped),
+        "noisy" => Some(KneeShape::Noisy),
+        _ => None,
+    })?;
+    let pause = options.time("knee_pause")?;
+    let Some(rate_pps) = rate_pps else {
+        return match (shape, pause) {
+            (None, None) => Ok(said),
+            _ => Err(options.incomplete("knee_shape", "with knee=RATE beside it")),
+        };
+    };
+    Ok(Some(Knee {
+        rate_pps,
+        shape: shape.unwrap_or(KneeShape::Sharp),
+        pause: pause.unwrap_or(Duration::from_millis(15)),
+    }))
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ pub(super) enum Kind {
     Reorder,
     Delay,
     Bit,
+    Disturbed,
+    Noise,
+    Slope,
 }
 
 /// The fate of one direction's frames.
