@@ -239,10 +239,10 @@ impl Queue {
     /// Writes a register other than the tail; `running` while the device looks at the ring.
     /// What may not be written so is the error.
     pub(super) fn write(&mut self, register: u32, value: u32, running: bool) -> Result<(), String> {
-        let moves = matches!(
-            register,
-            ring::BAL | ring::BAH | ring::LEN | ring::HEAD | ring::SRRCTL
-        );
+        // Linux's e1000e leaves the 82574's receiver on while it sets the ring up: a head that
+        // stays where it is moves nothing.
+        let moves = matches!(register, ring::BAL | ring::BAH | ring::LEN | ring::SRRCTL)
+            || register == ring::HEAD && value != self.head;
         if moves && running && self.len > 0 {
             return Err(format!(
                 "register {register:#x} of {} queue {} written while it runs",

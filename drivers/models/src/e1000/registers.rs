@@ -183,7 +183,10 @@ impl E1000 {
                     ));
                 }
                 self.check_address(span.name, offset, value);
-                self.registers.set(offset, value & span.writable);
+                // Timers that are flushed by bit 31 do not keep it (82574 §10.2.5.10).
+                let flushes = matches!(offset, 0x2820 | 0x2920 | 0x3820 | 0x3920);
+                let kept = if flushes { 0xffff } else { span.writable };
+                self.registers.set(offset, value & kept);
                 if offset == reg::MRQC {
                     self.check_spreading(value);
                 }
@@ -281,14 +284,14 @@ impl E1000 {
             Side::Rx => self.registers.has(reg::RCTL, rctl::EN),
             Side::Tx => self.registers.has(reg::TCTL, tctl::EN),
         };
-        if register == ring::TAIL {
-            self.write_tail(side, index, value);
-            return;
-        }
         let Some(queue) = self.queue_mut(side, index) else {
             return;
         };
         let running = global && (!kind.is_advanced() || queue.is_enabled());
+        if register == ring::TAIL {
+            self.write_tail(side, index, value, running);
+            return;
+        }
         let result = if register == ring::DCTL {
             let reads = if kind.is_advanced() { reads } else { 0 };
             queue.set_control(value, reads);
@@ -315,7 +318,7 @@ impl E1000 {
     }
 
     /// A tail that was not simply taken over: before there is a ring, or past its end.
-    fn write_tail(&mut self, side: Side, index: u32, value: u32) {
+    fn write_tail(&mut self, side: Side, index: u32, value: u32, running: bool) {
         let advanced = self.kind.is_advanced();
         let Some(queue) = self.queue_mut(side, index) else {
             return;
@@ -333,8 +336,8 @@ impl E1000 {
                 "tail of {name} queue {index} written with {value}, past its {slots} descriptors"
             ));
         }
-        // Without a ring the register just keeps what is written: drivers' tests look.
-        if value < slots || slots == 0 {
+        // While nobody looks at it, the register just keeps what is written: drivers' tests do.
+        if value < slots || slots == 0 || !running {
             self.tails.set(side, index, value & 0xffff);
         }
     }

@@ -12,6 +12,9 @@ use super::tx::Sender;
 use crate::counters::DeviceCounts;
 use crate::faults::Fault;
 
+/// Who owns the 82574's MDIO (§10.2.2.21).
+const EXTCNF_CTRL: u32 = 0xf00;
+
 /// A reset that goes on.
 pub(super) struct Reset {
     /// Reads of the control register that still show it.
@@ -99,6 +102,10 @@ impl E1000 {
         let over = reset.reads == 0 || reset.since.elapsed() >= self.options.reset_lasts;
         if over && !self.faults.is_on(Fault::StuckReset) {
             self.resetting = None;
+            return None;
+        }
+        // The ownership of MDIO is given back as soon as the reset was asked for: Linux's e1000e.
+        if self.kind == Kind::E1000e && offset == EXTCNF_CTRL {
             return None;
         }
         let looks = matches!(offset, reg::CTRL | reg::CTRL_DUP | reg::STATUS | reg::EECD);

@@ -5,7 +5,7 @@ use models::e1000::{E1000Options, Kind, map};
 
 use crate::guest::{
     CTRL, Guest, ICR, IMS, LINK_UP, MAC_A, RCTL, STATUS, Wish, assert_clean, frame, options, rig,
-    stepped, stepped_with,
+    stepped, stepped_with, to,
 };
 
 const PARTS: [Kind; 3] = [Kind::E1000, Kind::E1000e, Kind::Igb];
@@ -338,4 +338,48 @@ fn the_function_is_reset_from_outside() {
     sim.settle();
     assert_eq!(b.receive(), [frame(2, 60)]);
     assert_clean(&sim);
+}
+
+#[test]
+fn timers_do_not_keep_the_bit_that_flushes_them() {
+    for kind in [Kind::E1000, Kind::E1000e] {
+        let (sim, guest) = attached(kind);
+        for timer in [0x2820, 0x3820] {
+            guest.bar.store32(timer, 1 << 31 | 0xa5a5);
+            assert_eq!(guest.bar.load32(timer), 0xa5a5, "{kind:?}");
+        }
+        assert_clean(&sim);
+    }
+}
+
+#[test]
+fn the_mdios_ownership_is_given_back_while_a_reset_goes_on() {
+    let (sim, guest) = attached(Kind::E1000e);
+    guest.bar.store32(CTRL, 1 << 26);
+    let owned = guest.bar.load32(0xf00);
+    guest.bar.store32(0xf00, owned & !(1 << 5));
+    while guest.bar.load32(CTRL) & 1 << 26 != 0 {}
+    assert_clean(&sim);
+}
+
+#[test]
+fn what_is_sent_in_loopback_comes_back_and_meets_no_wire() {
+    for kind in [Kind::E1000, Kind::E1000e, Kind::Igb] {
+        let (sim, mut a, mut b) = rig(kind, &Wish::default());
+        // BMCR: loop back, 1000 Mbit/s, full duplex.
+        a.bar.store32(0x20, 1 << 26 | 1 << 21 | 0x4140);
+        assert!(a.send(&to(MAC_A)));
+        assert!(b.send(&to(MAC_A)));
+        sim.settle();
+        assert_eq!(a.receive().len(), 1, "{kind:?}");
+        assert_eq!(b.receive().len(), 0);
+        assert_eq!(sim.counters(0).rx_not_ready, 1, "nothing comes in");
+        assert_eq!(sim.counters(0).tx_frames, 0);
+        a.bar.load32(0x20);
+        a.bar.store32(0x20, 1 << 26 | 1 << 21 | 0x1140);
+        assert!(a.send(&frame(3, 60)));
+        sim.settle();
+        assert_eq!(b.receive().len(), 1);
+        assert_clean(&sim);
+    }
 }
