@@ -228,6 +228,7 @@ fn streams(bench: &mut Bench) -> Outcome {
 }
 
 fn counted(bench: &mut Bench) -> Outcome {
+    acquaint(bench)?;
     samples(bench, true)?;
     let [a, b] = &bench.ends;
     datagrams(a, b, 300, 1472)?;
