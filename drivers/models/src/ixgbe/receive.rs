@@ -41,6 +41,7 @@ impl Ixgbe {
     ) {
         self.refresh_addresses();
         self.refresh_key();
+        let before = *tally;
         let ready = self.is_ready();
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut touched = 0u128;
@@ -55,6 +56,7 @@ impl Ixgbe {
             }
         }
         self.scratch = scratch;
+        self.count_round(&before, tally);
         while touched != 0 {
             let queue = touched.trailing_zeros();
             touched &= touched - 1;
@@ -205,13 +207,19 @@ impl Ixgbe {
         } else {
             tally.rx_unicast += 1;
         }
+        self.stats.count_size(counter::PRC64, size);
+    }
+
+    /// Adds what came in since `before` to the statistics, once a round.
+    fn count_round(&mut self, before: &DeviceCounts, after: &DeviceCounts) {
+        let frames = after.rx_frames - before.rx_frames;
+        let bytes = after.rx_bytes - before.rx_bytes;
         for packets in [counter::GPRC, counter::TPR, counter::RXDGPC] {
-            self.stats.count(packets);
+            self.stats.add(packets, frames);
         }
         for octets in [counter::GORC, counter::TOR, counter::RXDGBC] {
-            self.stats.add(octets, size);
+            self.stats.add(octets, bytes);
         }
-        self.stats.count_size(counter::PRC64, size);
     }
 }
 

@@ -34,9 +34,18 @@ impl Ixgbe {
 
     fn take_all(&mut self, batch: &mut Batch, limit: usize, tally: &mut DeviceCounts) {
         let queues = self.rings.senders_on.len();
+        let before = *tally;
         for n in 0..queues {
             let index = self.rings.senders_on[(n + self.turn) % queues];
             self.take_from(index, batch, limit, tally);
+        }
+        // The totals once a round.
+        let frames = tally.tx_frames - before.tx_frames;
+        for packets in [counter::GPTC, counter::TPT, counter::TXDGPC] {
+            self.stats.add(packets, frames);
+        }
+        for octets in [counter::GOTC, counter::TXDGBC] {
+            self.stats.add(octets, tally.tx_bytes - before.tx_bytes);
         }
         self.turn = self.turn.wrapping_add(1) % queues.max(1);
     }
@@ -164,12 +173,6 @@ fn count_sent(stats: &mut super::Stats, len: u32, head: &Head, tally: &mut Devic
         [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => stats.count(counter::BPTC),
         [first, ..] if first & 1 == 1 => stats.count(counter::MPTC),
         _ => {}
-    }
-    for packets in [counter::GPTC, counter::TPT, counter::TXDGPC] {
-        stats.count(packets);
-    }
-    for octets in [counter::GOTC, counter::TXDGBC] {
-        stats.add(octets, bytes);
     }
     stats.count_size(counter::PTC64, bytes);
 }
