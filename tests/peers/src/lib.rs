@@ -42,7 +42,8 @@ pub fn own_guest_or_skip(test: &str) -> Option<(Guest, System)> {
     let guest = guest_or_skip(test)?;
     let system = guest::own::own_system_in(&Lab::home());
     let system = system.map_err(|missing| {
-        skip(test, &format!("{missing} --own-kernel"));
+        let words = missing.to_string();
+        skip(test, &words.replace("xtask lab", "xtask lab --own-kernel"));
     });
     Some((guest, system.ok()?))
 }
