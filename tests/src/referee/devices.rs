@@ -83,10 +83,11 @@ const VMXNET3: &[Counter] = &[
     }),
 ];
 
-/// virtio's are the driver's own: the device has none.
+/// virtio's are the kernel's own: the device has none, and `ethtool -S` has left packets out since
+/// Linux 6.9.
 const VIRTIO: &[Counter] = &[
-    counter(&["rx_queue_0_packets"], |c| c.rx_frames),
-    counter(&["tx_queue_0_packets"], |c| c.tx_frames),
+    counter(&["interface rx_packets"], |c| c.rx_frames),
+    counter(&["interface tx_packets"], |c| c.tx_frames),
 ];
 
 fn e1000(kind: Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {

@@ -288,10 +288,17 @@ fn samples(bench: &Bench, begins: bool) -> Fallible {
     }
     for (n, end) in bench.ends.iter().enumerate() {
         let text = end.ethtool(&["-S", &end.dev])?;
+        let mut counts = truth::parse(&text);
+        // What the kernel shows of any interface, beside the driver's own.
+        for name in ["rx_packets", "tx_packets"] {
+            let value = end.number(&format!("statistics/{name}"))?;
+            let value = u64::try_from(value).map_err(|error| error.to_string())?;
+            counts.insert(format!("interface {name}"), value);
+        }
         let sample = Sample {
             end: n,
             begins,
-            counts: truth::parse(&text),
+            counts,
         };
         let json = serde_json::to_string(&sample).map_err(|error| error.to_string())?;
         println!("{MARK}{json}");

@@ -102,6 +102,10 @@ fn memory_that_a_client_maps_is_the_devices_until_it_is_unmapped() {
     let mut found = [0; 4];
     file.read_exact_at(&mut found, 0x8100).unwrap();
     assert_eq!(&found, b"here");
+    rig.client.dma_unmap(0x4000_0000, 0x8000).unwrap();
+    assert!(memory.write(at, b"gone").is_err());
+    rig.client.dma_map(0, 0x4000_0000, 0x8000, fd).unwrap();
+    assert!(memory.write(at, b"here").is_ok());
     // As QEMU does at its start: a range that holds everything.
     rig.client.dma_unmap(0, 1 << 63).unwrap();
     assert!(memory.write(at, b"gone").is_err());
@@ -140,6 +144,13 @@ fn the_line_is_sent_again_when_it_is_unmasked_and_still_high() {
     assert_eq!(rig.read::<4>(0, 0xc0), 1 << 31 | 4);
     rig.client.set_irqs(INTX, UNMASK, 0, 1, &[]).unwrap();
     assert!(!fires(&event, 0), "the cause was cleared");
+    rig.write::<4>(0, 0xc8, 4);
+    assert!(fires(&event, 5000));
+    assert_eq!(rig.read::<4>(0, 0xc0), 1 << 31 | 4);
+    rig.write::<4>(0, 0xc8, 4);
+    assert!(!fires(&event, 0), "it rises again while it is masked");
+    rig.client.set_irqs(INTX, UNMASK, 0, 1, &[]).unwrap();
+    assert!(fires(&event, 5000));
 }
 
 #[test]
