@@ -7,8 +7,10 @@ use std::time::Duration;
 use peers::{Job, Machine};
 
 /// What QEMU's switch between VFs does not do: with all-multicast mode granted by igb
-/// (`VMOLR.MPME`), groups outside the hash table still do not arrive. Its `igb_receive_assign` looks
-/// at `BAM` and, where the hash table has the group, at `ROMPE`.
+/// (`VMOLR.MPME`), groups outside the hash table still do not arrive. That is QEMU's fault: its
+/// `igb_receive_assign` (`hw/net/igb_core.c`) gives a group to the pools with `ROMPE` where the hash
+/// table has it, broadcasts to those with `BAM`, and looks at `MPME` nowhere; the data sheet has
+/// `MPME` let every group in (82576, VMOLR). Groups that a VF names do arrive, and are checked.
 const NOT_IN_QEMU: &str = "all multicast true, and a group's frame received: false";
 
 #[test]

@@ -233,6 +233,7 @@ fn without_an_iommu_virtio_of_every_age_and_the_82574l_conform() {
         place: Place::Lab {
             device,
             options: "",
+            tapped: 0,
         },
     };
     let mut rows = rows(&[("virtio", "split"), ("e1000e", "82574L")]);

@@ -120,8 +120,8 @@ pub(crate) fn tidy_only() -> Result<bool> {
 fn announce() {
     println!(
         "cargo xtask test: format, tidy rules, clippy, the lab of peers, every test, docs.\n\
-         It installs, where it is missing and only as root, the Debian package mmdebstrap, and\n\
-         builds in {} a Debian root with DPDK and tshark, one with QEMU\n\
+         It installs, where it is missing and only as root, the Debian packages mmdebstrap and\n\
+         iproute2, and builds in {} a Debian root with DPDK and tshark, one with QEMU\n\
          and a kernel for its guests, and one with the kernel's own drivers (about 1.5 GB together).\n\
          As root it reserves {PAGES} pages of 2 MiB while tests run, and gives them back.\n",
         peers::Lab::home().display()

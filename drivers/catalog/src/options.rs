@@ -218,6 +218,24 @@ impl<'a> Options<'a> {
             queues: queues.and_then(|queues| usize::try_from(queues).ok()),
             rx_slots: self.slots("rx_slots")?,
             tx_slots: self.slots("tx_slots")?,
+            mtu: self.mtu()?,
+            pf_mtu: self.pf_mtu()?.unwrap_or_default(),
+        })
+    }
+
+    /// An MTU; whether the device has it is its driver's to say.
+    fn mtu(&mut self) -> Result<Option<usize>, OpenError> {
+        let mtu = self.number("mtu", "68 to 65521 bytes", 68, 65_521)?;
+        Ok(mtu.and_then(|mtu| usize::try_from(mtu).ok()))
+    }
+
+    /// What becomes of a physical function's MTU.
+    fn pf_mtu(&mut self) -> Result<Option<e1000::PfMtu>, OpenError> {
+        self.parsed("pf_mtu", "auto, raise or keep", |value| match value {
+            "auto" => Some(e1000::PfMtu::Auto),
+            "raise" => Some(e1000::PfMtu::Raise),
+            "keep" => Some(e1000::PfMtu::Keep),
+            _ => None,
         })
     }
 

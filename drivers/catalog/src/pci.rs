@@ -12,7 +12,9 @@ use crate::spec::Spec;
 const VIRTIO: &str = "packed, in_order, mergeable, indirect, queues";
 /// Options of a vmxnet3.
 const VMXNET3: &str = "revision, data_ring, rx_data_ring, queues, rx_slots, tx_slots";
-/// Options of a device of the e1000 and ixgbe families.
+/// Options of a device of the e1000 families.
+const E1000: &str = "queues, rx_slots, tx_slots, mtu, pf_mtu";
+/// Options of a device of the ixgbe families.
 const INTEL: &str = "queues, rx_slots, tx_slots";
 
 /// Opens the device at `bdf`, which `vfio-pci` holds.
@@ -64,7 +66,7 @@ fn open_vmxnet3(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, Op
 fn open_e1000(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
     let mut given = Options::of(spec);
     let options = given.e1000(true)?;
-    given.done(INTEL)?;
+    given.done(E1000)?;
     Ok(e1000::open_pci(function, &options)?)
 }
 

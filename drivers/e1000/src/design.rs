@@ -27,6 +27,10 @@ impl<B: Bar + Send + Clone + 'static> Design<B> for Model {
         self.kind == Kind::IgbVf
     }
 
+    fn shows_own_tags_only(&self) -> bool {
+        self.kind == Kind::IgbVf
+    }
+
     /// A tag counts as part of the frame.
     fn longest(&self, mtu: usize, caps: &Caps) -> usize {
         (mtu + AROUND + TAG).min(caps.max_frame)

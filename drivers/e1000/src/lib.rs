@@ -41,7 +41,7 @@ use port::{Port, PortError};
 
 pub use error::OpenError;
 pub use kind::Kind;
-pub use options::Options;
+pub use options::{Options, PfMtu};
 
 use kind::Model;
 use pf::Pf;
@@ -96,11 +96,16 @@ pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn P
     }
     let function = Arc::new(function);
     let control: Box<dyn Control> = if is_vf {
-        Box::new(Vf::open(Arc::clone(&function), bar.clone())?)
+        let function = Arc::clone(&function);
+        Box::new(Vf::open(function, bar.clone(), options.pf_mtu)?)
     } else {
         Box::new(Pf::open(Arc::clone(&function), bar.clone(), model)?)
     };
-    Ok(Box::new(Nic::new(function, bar, model, caps, control)))
+    let mut nic = Nic::new(function, bar, model, caps, control);
+    if let Some(mtu) = options.mtu {
+        nic.set_mtu(mtu)?;
+    }
+    Ok(Box::new(nic))
 }
 
 /// Lets the function's registers answer, and keeps it off its interrupt line. In a virtual

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
-use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted, is_group};
+use hw::pci::{MtuError, RaisedMtu};
+use intel::{AROUND, Change, Control, Counted, Health, Setup, Spread, TAG, Wanted, is_group};
 use port::{Link, Mac, PortError};
 
 use crate::error::OpenError;
 use crate::filter;
 use crate::link;
 use crate::mailbox::{Answer, Mailbox, Message, WORDS, request};
+use crate::options::PfMtu;
 use crate::queues;
 use crate::regs::{self, Ctrl, QueueRegs, Status};
 use crate::stats::Totals;
@@ -30,6 +32,19 @@ pub(crate) struct Vf<F: Function> {
     is_given: bool,
     totals: Totals,
     running: (u32, u32),
+    pf_mtu: PfMtu,
+    /// What was done to the PF's MTU, which lasts as long as this.
+    raised: Option<RaisedMtu>,
+    news: Vec<String>,
+}
+
+/// What to do where the PF's MTU is in the way, and cannot be seen from here.
+const ELSEWHERE: &str =
+    "on the host: ip link set dev <PF interface> mtu 9000; or a smaller MTU here: mtu=1500";
+
+/// The MTU under which frames of `longest` bytes with FCS and a tag are received.
+fn mtu_for(longest: usize) -> usize {
+    longest.saturating_sub(AROUND + TAG)
 }
 
 /// A message that begins with `word`.
@@ -56,7 +71,7 @@ fn random_address() -> Mac {
 
 impl<F: Function> Vf<F> {
     /// Resets the device, and learns its address from the PF.
-    pub(crate) fn open(function: Arc<F>, bar: F::Bar) -> Result<Self, OpenError> {
+    pub(crate) fn open(function: Arc<F>, bar: F::Bar, pf_mtu: PfMtu) -> Result<Self, OpenError> {
         let mailbox = Mailbox::new(bar.clone(), function.name().to_owned());
         let mut vf = Self {
             function,
@@ -66,6 +81,9 @@ impl<F: Function> Vf<F> {
             is_given: false,
             totals: Totals::vf(),
             running: (0, 0),
+            pf_mtu,
+            raised: None,
+            news: Vec::new(),
         };
         vf.quiesce()?;
         vf.reset()?;
@@ -190,12 +208,94 @@ impl<F: Function> Vf<F> {
         self.ask(&vlan, 2, || format!("VLAN {id}"), cure)
     }
 
-    fn set_longest(&mut self, longest: usize) -> Result<(), PortError> {
+    /// Asks for frames of up to `longest` bytes; false if the PF refuses.
+    fn set_longest(&mut self, longest: usize) -> Result<bool, PortError> {
         let mut lpe = message(request::LPE);
         lpe[1] = u32::try_from(longest).unwrap_or(u32::MAX);
-        let cure = "on the host: ip link set dev PF mtu 9000, or a smaller MTU here";
-        let what = || format!("frames of {longest} bytes");
-        self.ask(&lpe, 2, what, cure)
+        let answer = self.mailbox.ask(&lpe, 2)?;
+        Ok(matches!(answer, Answer::Granted(_)))
+    }
+
+    /// A refusal of frames of `longest` bytes, with what is in the way and the cure.
+    fn too_long(&self, longest: usize, why: Option<&MtuError>) -> PortError {
+        let what = match why {
+            Some(why) => format!("frames of {longest} bytes: {why}"),
+            None => format!("frames of {longest} bytes"),
+        };
+        PortError::Refused {
+            port: self.name(),
+            what,
+            cure: why.and_then(MtuError::remedy).or(Some(ELSEWHERE.into())),
+        }
+    }
+
+    /// Raises the PF's MTU to this VF's; false if it already was as large. The PF forgets its
+    /// VFs over that, and has to be begun with again.
+    fn raise_pf_mtu(&mut self, mtu: usize) -> Result<bool, MtuError> {
+        let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
+        let Some(raised) = self.function.raise_pf_mtu(mtu)? else {
+            return Ok(false);
+        };
+        let RaisedMtu {
+            interface,
+            before,
+            now,
+            was_left,
+            ..
+        } = &raised;
+        let story = if *was_left {
+            format!("it was raised from {before} by a run that was killed")
+        } else {
+            format!("it was {before}")
+        };
+        self.news.push(format!(
+            "the MTU of {interface}, the physical function, is {now} for as long as this runs \
+             ({story}, and will be {before} again)"
+        ));
+        // The one that was held before goes now, and so it stays raised all the time.
+        self.raised = Some(raised);
+        Ok(true)
+    }
+
+    /// Before the PF is asked: its MTU is raised if the user wants that, once.
+    fn raise_first(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
+        let is_enough = |raised: &RaisedMtu| raised.now as usize >= mtu_for(setup.longest);
+        if self.pf_mtu != PfMtu::Raise || self.raised.as_ref().is_some_and(is_enough) {
+            return Ok(());
+        }
+        match self.raise_pf_mtu(mtu_for(setup.longest)) {
+            Ok(_) => Ok(()),
+            Err(why) => Err(self.too_long(setup.longest, Some(&why))),
+        }
+    }
+
+    /// The PF refused frames of that length: raises its MTU where that may help, and has all
+    /// been told to it again then.
+    fn raise_and_retry(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
+        if self.pf_mtu == PfMtu::Keep {
+            return Err(self.too_long(setup.longest, None));
+        }
+        match self.raise_pf_mtu(mtu_for(setup.longest)) {
+            Err(why) => return Err(self.too_long(setup.longest, Some(&why))),
+            Ok(false) => return Err(self.too_long(setup.longest, None)),
+            Ok(true) => {}
+        }
+        self.introduce(setup.wanted)?;
+        match self.set_longest(setup.longest)? {
+            true => Ok(()),
+            false => Err(self.too_long(setup.longest, None)),
+        }
+    }
+
+    /// Begins with the PF, and tells it what to accept.
+    fn introduce(&mut self, wanted: &Wanted) -> Result<(), PortError> {
+        self.reset()?;
+        self.totals.forget(&self.bar);
+        self.set_addresses(wanted)?;
+        for &id in &wanted.vlans {
+            self.set_vlan(id, true)?;
+        }
+        Ok(())
     }
 }
 
@@ -213,13 +313,11 @@ impl<F: Function> Control for Vf<F> {
     fn bring_up(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
         self.quiesce()?;
         self.sample()?;
-        self.reset()?;
-        self.totals.forget(&self.bar);
-        self.set_addresses(setup.wanted)?;
-        for &id in &setup.wanted.vlans {
-            self.set_vlan(id, true)?;
+        self.raise_first(setup)?;
+        self.introduce(setup.wanted)?;
+        if !self.set_longest(setup.longest)? {
+            self.raise_and_retry(setup)?;
         }
-        self.set_longest(setup.longest)?;
         set_bus_master(&*self.function, true);
         let count = |rings: usize| u32::try_from(rings).unwrap_or(0);
         self.running = (count(setup.rings.rx.len()), count(setup.rings.tx.len()));
@@ -259,6 +357,10 @@ impl<F: Function> Control for Vf<F> {
 
     fn link(&mut self) -> Result<Link, PortError> {
         Ok(link::read(self.status()?))
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     fn check(&mut self, running: bool) -> Result<Health, PortError> {

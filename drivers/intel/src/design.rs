@@ -14,6 +14,7 @@ use crate::rx::{Reports, Rx};
 use crate::shape::{Fit, Rings, Shape};
 use crate::shared::{Follower, Shared};
 use crate::tx::Tx;
+use crate::vlans::Vlans;
 
 /// Bytes around a payload: Ethernet header and FCS.
 pub const AROUND: usize = 18;
@@ -45,6 +46,12 @@ pub trait Design<B: Bar>: Send {
     /// is its physical function's to say.
     fn stations(&self) -> usize;
 
+    /// True for a virtual function that sees the tags of the VLAN that its host put it into, and
+    /// is not told which that is: users see tags of VLANs then that they asked for, and no others.
+    fn shows_own_tags_only(&self) -> bool {
+        false
+    }
+
     /// Makes the queues of a device that runs.
     fn queues(&self, start: &Start<'_, B>) -> Queues;
 }
@@ -64,6 +71,8 @@ pub struct Start<'a, B> {
     pub longest: usize,
     /// As of [`Control::hides_tags`](crate::Control::hides_tags).
     pub hides_tags: bool,
+    /// The VLANs whose tags are the port's business; none where all are.
+    pub own_vlans: Option<Arc<Vlans>>,
 }
 
 /// Where the tail register of a queue is, by the queue's number.
@@ -93,6 +102,7 @@ impl<B: Bar + Send + Clone + 'static> Start<'_, B> {
             let ring = Ring::new(slots.clone(), self.bar.clone(), tail);
             let follower = Follower::new(self.shared, QueueId::Rx(queues.rx.len()));
             let rx = Rx::<_, R>::new(ring, follower, layout.reports);
+            let rx = rx.hiding_tags_but(self.own_vlans.clone());
             queues.rx.push(Box::new(rx));
         }
         let asked = asked(self.shape.offloads);

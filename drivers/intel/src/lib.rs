@@ -26,6 +26,7 @@ mod shared;
 #[cfg(test)]
 mod test;
 mod tx;
+mod vlans;
 pub mod wait;
 mod wanted;
 
@@ -38,4 +39,5 @@ pub use rx::{Reports, Rx};
 pub use shape::{Fit, KEY, Rings, Shape, Spread};
 pub use shared::{Follower, Ledger, Lie, Shared};
 pub use tx::Tx;
+pub use vlans::Vlans;
 pub use wanted::{Wanted, is_group};

@@ -14,6 +14,7 @@ use crate::control::{Change, Control, Health, Setup};
 use crate::design::{AROUND, Design, Start};
 use crate::shape::{Rings, Shape, Spread};
 use crate::shared::Shared;
+use crate::vlans::Vlans;
 use crate::wanted::{Wanted, check_addresses, is_group};
 
 /// Smallest MTU of a network that carries IPv4 (RFC 791).
@@ -37,6 +38,8 @@ pub struct Nic<F: Function, D> {
     rings: Option<Rings>,
     run: Option<Run>,
     wanted: Wanted,
+    /// What receive queues know of it.
+    vlans: Arc<Vlans>,
     spread: Option<Spread>,
     mtu: usize,
     refused: u64,
@@ -113,6 +116,7 @@ impl<F: Function, D: Design<F::Bar>> Nic<F, D> {
             rings: None,
             run: None,
             wanted: Wanted::default(),
+            vlans: Arc::default(),
             spread: None,
             refused: 0,
             link_up: None,
@@ -330,6 +334,8 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
             return Err(error.into());
         }
         let shared = Shared::new(rings.rx.len(), rings.tx.len());
+        self.vlans.set(&self.wanted.vlans);
+        let shows_all = !self.design.shows_own_tags_only();
         let queues = self.design.queues(&Start {
             bar: &self.bar,
             shape: &shape,
@@ -337,6 +343,7 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
             shared: &shared,
             longest: self.design.longest(self.mtu, &self.caps),
             hides_tags: self.control.hides_tags(),
+            own_vlans: (!shows_all).then(|| Arc::clone(&self.vlans)),
         });
         self.run = Some(Run {
             shared,
@@ -448,12 +455,18 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
             let cure = "start the port with the VLAN filter among its offloads";
             return Err(self.refused(what, cure.into()));
         }
-        self.change(Change::Vlan(id, on), |wanted| {
+        if on {
+            // Before its first frame comes.
+            self.vlans.set(&[&self.wanted.vlans[..], &[id]].concat());
+        }
+        let answer = self.change(Change::Vlan(id, on), |wanted| {
             wanted.vlans.retain(|&vlan| vlan != id);
             if on {
                 wanted.vlans.push(id);
             }
-        })
+        });
+        self.vlans.set(&self.wanted.vlans);
+        answer
     }
 
     fn set_mtu(&mut self, mtu: usize) -> Result<(), PortError> {

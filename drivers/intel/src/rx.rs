@@ -4,6 +4,8 @@
 //! overwrites the slot and sets *done*, in ring order. A packet larger than a buffer goes on in
 //! the next slots, the last of which says so and carries what the device found out.
 
+use std::sync::Arc;
+
 use hugemem::{BURST, Burst, Fifo, Frame, TxFlags};
 use hw::Bar;
 use hw::ring::MaskedCursor;
@@ -12,6 +14,7 @@ use port::{Headers, QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
 use crate::format::{Completion, ReceiveFormat};
 use crate::ring::Ring;
 use crate::shared::{Follower, Lie};
+use crate::vlans::Vlans;
 
 /// Buffers of a packet that are waited for before the first is given out: so that the first
 /// carries what the device says in the last.
@@ -36,6 +39,9 @@ pub struct Rx<B: Bar, R: ReceiveFormat> {
     ring: Ring<B>,
     follower: Follower,
     reports: Reports,
+    /// The VLANs whose tags are the port's business, where not all are: tags of others that a
+    /// virtual function sees are its host's, which put it into a VLAN without its knowledge.
+    only: Option<Arc<Vlans>>,
     /// The frames that the device has, in ring order.
     held: Fifo,
     /// The slot to arm next.
@@ -59,6 +65,7 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
             ring,
             follower,
             reports,
+            only: None,
             next: start,
             done: start,
             inside: false,
@@ -66,6 +73,12 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
             filled: 0,
             format: std::marker::PhantomData,
         }
+    }
+
+    /// The same, saying nothing of tags of VLANs other than `own`.
+    pub(crate) fn hiding_tags_but(mut self, own: Option<Arc<Vlans>>) -> Self {
+        self.only = own;
+        self
     }
 
     /// True if the queue may work.
@@ -228,6 +241,12 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
     #[inline]
     fn judge(&self, frame: &mut Frame, one: &Completion) -> RxFlags {
         let mut flags = one.flags & self.reports.flags;
+        if flags.contains(RxFlags::VLAN)
+            && let Some(own) = &self.only
+            && !own.has(one.vlan)
+        {
+            flags -= RxFlags::VLAN;
+        }
         if self.reports.put_tags_back
             && flags.contains(RxFlags::VLAN)
             && put_tag_back(frame, one.vlan)

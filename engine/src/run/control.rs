@@ -185,6 +185,7 @@ fn service(
     look_at_link: bool,
     said: &mut Vec<String>,
 ) -> Result<(), port::PortError> {
+    said.append(&mut site.said);
     said.extend(site.port.service()?);
     if look_at_link {
         let state = site.port.link()?.state;

@@ -29,6 +29,8 @@ pub(super) struct Site {
     pub(super) sent: Vec<Arc<QueueSent>>,
     pub(super) received: Vec<Arc<QueueReceived>>,
     pub(super) link: Option<LinkState>,
+    /// What the port said before the run began, which belongs to the run's events.
+    pub(super) said: Vec<String>,
     pub(super) failure: Option<PortError>,
 }
 
@@ -46,6 +48,7 @@ impl Site {
             sent,
             received,
             link: None,
+            said: Vec::new(),
             failure: None,
         }
     }
@@ -231,7 +234,10 @@ pub(super) fn wait_for_links(
     loop {
         let mut down = None;
         for (site, missed) in sites.iter_mut().zip(&mut missed) {
-            site.port.service()?;
+            let mut said = site.port.service()?;
+            // Links that come up now are what is waited for, and no news.
+            said.retain(|event| !event.starts_with("link "));
+            site.said.append(&mut said);
             let link = site.port.link()?;
             let before = site.link.replace(link.state);
             // At the start of a port that is nothing to speak of.

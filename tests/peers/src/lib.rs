@@ -19,7 +19,7 @@ pub mod telemetry;
 pub mod testpmd;
 pub mod tshark;
 
-pub use guest::{Guest, GuestError, Job, Machine, System};
+pub use guest::{Guest, GuestError, Job, Machine, System, Taps};
 pub use lab::{Lab, LabError};
 pub use setup::{Forward, Memory, Rings, Setup};
 pub use testpmd::{Counters, PeerError, Testpmd};

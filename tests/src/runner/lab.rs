@@ -60,10 +60,18 @@ fn one_guest(
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let mut places = Vec::new();
     for row in rows {
-        let Place::Lab { device, options } = row.place else {
+        let Place::Lab {
+            device,
+            options,
+            tapped,
+        } = row.place
+        else {
             continue;
         };
-        let wire = machine.pair(device, device);
+        let wire = match tapped {
+            0 => machine.pair(device, device),
+            queues => machine.tapped_pair(device, device, queues),
+        };
         let [first, second] = &wire.ends;
         let _ = write!(
             script,

@@ -13,7 +13,11 @@ use crate::run::{self, watch};
 /// What installing or building may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Sees to it that mmdebstrap is there. Says why, and the cure, when it can't be had.
+/// What the lab needs of this machine, by program and package: what makes the roots, and what
+/// makes wires for guests and tells the physical function of virtual ones in a guest what to do.
+const NEEDED: [(&str, &str); 2] = [("mmdebstrap", "mmdebstrap"), ("ip", "iproute2")];
+
+/// Sees to it that mmdebstrap and ip are there. Says why, and the cure, when they can't be had.
 pub(super) fn missing() -> Result<Option<String>> {
     if run::read(Command::new("apt-get").arg("--version")).is_err() {
         let why = "the lab comes from Debian's packages, and this machine has no apt: run the \
@@ -22,21 +26,28 @@ pub(super) fn missing() -> Result<Option<String>> {
     }
     if !geteuid().is_root() {
         // newuidmap gives an ordinary user the ids that a Debian root has.
-        let is_able = has_program("mmdebstrap") && has_program("newuidmap");
-        let why = "mmdebstrap or newuidmap is missing: sudo apt-get install mmdebstrap uidmap";
+        let is_able = ["mmdebstrap", "ip", "newuidmap"]
+            .into_iter()
+            .all(has_program);
+        let why = "mmdebstrap, ip or newuidmap is missing: sudo apt-get install mmdebstrap \
+                   iproute2 uidmap";
         return Ok(if is_able { None } else { Some(why.to_owned()) });
     }
-    if has_program("mmdebstrap") {
+    let missing = NEEDED.iter().filter(|(program, _)| !has_program(program));
+    let packages: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if packages.is_empty() {
         return Ok(None);
     }
-    println!("installing the Debian package mmdebstrap");
-    let install = || apt(&["install", "--yes", "--no-install-recommends", "mmdebstrap"]);
+    let names = packages.join(" ");
+    println!("installing Debian's {names}");
+    let words = ["install", "--yes", "--no-install-recommends"];
+    let install = || apt(&[&words, &packages[..]].concat());
     if !install()? {
         println!("apt's lists are missing or old: apt-get update");
         apt(&["update"])?;
         ensure!(
             install()?,
-            "mmdebstrap can't be installed: apt-get install mmdebstrap says why"
+            "{names} can't be installed: apt-get install {names} says why"
         );
     }
     Ok(None)

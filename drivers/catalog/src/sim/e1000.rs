@@ -9,28 +9,28 @@ use crate::options::Options;
 /// 82540EM.
 pub(super) const E1000_FAMILY: Family = Family {
     driver: "e1000",
-    known: super::known!("rx_slots, tx_slots, mac"),
+    known: super::known!("rx_slots, tx_slots, mtu, mac"),
     half: |name, number, options| half(Kind::E1000, name, number, options),
 };
 
 /// 82574L.
 pub(super) const E1000E_FAMILY: Family = Family {
     driver: "e1000e",
-    known: super::known!("rx_slots, tx_slots, mac"),
+    known: super::known!("rx_slots, tx_slots, mtu, mac"),
     half: |name, number, options| half(Kind::E1000e, name, number, options),
 };
 
 /// 82576.
 pub(super) const IGB_FAMILY: Family = Family {
     driver: "igb",
-    known: super::known!("queues, rx_slots, tx_slots, mac"),
+    known: super::known!("queues, rx_slots, tx_slots, mtu, mac"),
     half: |name, number, options| half(Kind::Igb, name, number, options),
 };
 
 /// A virtual function of 82576, with its physical function beside it.
 pub(super) const IGBVF_FAMILY: Family = Family {
     driver: "igbvf",
-    known: super::known!("rx_slots, tx_slots, mac"),
+    known: super::known!("rx_slots, tx_slots, mtu, mac"),
     half: |name, number, options| half(Kind::IgbVf, name, number, options),
 };
 

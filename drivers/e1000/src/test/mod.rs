@@ -2,6 +2,7 @@
 
 mod mailbox;
 mod totals;
+mod vf;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

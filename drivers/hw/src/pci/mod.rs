@@ -11,6 +11,7 @@ mod bdf;
 mod bind;
 mod device;
 mod mtu;
+mod note;
 mod sriov;
 mod usage;
 

@@ -2,12 +2,19 @@
 //!
 //! Some PFs (82599) drop every frame of a VF that is longer than their own MTU allows, whatever
 //! the VF was told. Who drives the VF can raise the PF's MTU where it sees the PF.
+//!
+//! A PF is everybody's: several processes may need its MTU raised at once, and one that is killed
+//! lowers nothing. So a raised MTU has a note in `/run/rgen` ([`super::note`]), which says what
+//! it was, and which everybody who needs it holds a lock on. The last one restores it; a note
+//! that nobody holds is of somebody who was killed, and is honoured by the next one who needs
+//! the MTU raised.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::note::{Desk, Note};
 use super::{Bdf, Pci, link_name, names};
 use crate::pci::device::number;
 
@@ -24,13 +31,18 @@ pub enum MtuError {
         /// The MTU that it needs.
         mtu: u32,
     },
-    /// The physical function has no network interface (its driver is not the kernel's own).
-    #[error("{physfn}, the physical function of {bdf}, has no network interface")]
+    /// The physical function has no network interface: its driver is not the kernel's own, or
+    /// the interface is in another network namespace.
+    #[error("{physfn}, the physical function of {bdf}, has no network interface here")]
     NoInterface {
         /// The virtual function.
         bdf: Bdf,
         /// The physical function.
         physfn: Bdf,
+        /// The driver that has the physical function.
+        driver: Option<String>,
+        /// The MTU that the virtual function needs.
+        mtu: u32,
     },
     /// This user may not.
     #[error("no permission to set the MTU of {interface} to {mtu}")]
@@ -61,18 +73,30 @@ impl MtuError {
             Self::Hidden { mtu, .. } => Some(format!(
                 "on the host that owns the card: ip link set dev <PF interface> mtu {mtu}"
             )),
+            // VFIO and UIO have no interfaces; every other driver of a NIC makes one.
+            Self::NoInterface {
+                physfn,
+                driver: Some(driver),
+                mtu,
+                ..
+            } if !driver.contains("vfio") && !driver.contains("uio") => Some(format!(
+                "{driver} has it, and its interface is in another network namespace: there, ip \
+                 link set dev <interface of {physfn}> mtu {mtu}"
+            )),
             Self::NoInterface { physfn, .. } => Some(format!(
                 "give it to its kernel driver: rgen unbind {physfn}"
             )),
             Self::Denied { interface, mtu } => {
                 Some(format!("as root: ip link set dev {interface} mtu {mtu}"))
             }
-            Self::Kernel { .. } => None,
+            Self::Kernel { interface, .. } => Some(format!(
+                "what its driver can do is in: ip -d link show dev {interface} (maxmtu)"
+            )),
         }
     }
 }
 
-/// MTUs that this process raised: the file, how many want it raised, what it was and is.
+/// MTUs that this process raised: the file, how many want it raised, and the note.
 static RAISED: Mutex<BTreeMap<PathBuf, Raised>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
@@ -80,6 +104,7 @@ struct Raised {
     users: usize,
     before: u32,
     now: u32,
+    note: Option<Note>,
 }
 
 /// An MTU that was raised, and goes back to what it was when the last one who needs it drops
@@ -95,6 +120,8 @@ pub struct RaisedMtu {
     pub before: u32,
     /// What it is now, at least.
     pub now: u32,
+    /// It had been raised by somebody who was killed and lowered nothing.
+    pub was_left: bool,
 }
 
 impl Drop for RaisedMtu {
@@ -107,74 +134,142 @@ impl Drop for RaisedMtu {
         if entry.users > 0 {
             return;
         }
+        let Some(entry) = raised.remove(&self.file) else {
+            return;
+        };
+        let _desk = Desk::sit(&self.pci.root);
+        let own = (entry.before, entry.now);
+        let (before, now) = match entry.note.map(Note::leave) {
+            // Another process needs it still: the last one restores it.
+            Some(None) => return,
+            // Another process may have raised it further.
+            Some(Some(said)) => said.unwrap_or(own),
+            None => own,
+        };
         // Somebody else changed it in between: then it is theirs.
-        if number(&self.file) == Some(entry.now) {
-            let _ = (self.pci.write)(&self.file, &entry.before.to_string());
+        if number(&self.file) == Some(now) {
+            let _ = (self.pci.write)(&self.file, &before.to_string());
         }
-        raised.remove(&self.file);
     }
 }
 
 impl Pci {
-    /// The interfaces of the physical function of VF `bdf`, with their MTUs.
+    /// The interface of the physical function of VF `bdf`, with its MTU.
     ///
     /// # Errors
     /// No physical function is visible, or it has no interface.
     pub fn pf_mtu(&self, bdf: Bdf, wanted: u32) -> Result<(String, u32), MtuError> {
-        let (interface, file) = self.pf_mtu_file(bdf, wanted)?;
-        let mtu = number(&file).unwrap_or(0);
-        Ok((interface, mtu))
+        let pf = self.pf_interface(bdf, wanted)?;
+        let mtu = number(&pf.file).unwrap_or(0);
+        Ok((pf.interface, mtu))
     }
 
     /// Makes the MTU of the physical function of VF `bdf` at least `mtu`; none if it already
     /// was. It goes back to what it was when the result is dropped.
     ///
+    /// A PF's driver may reset the PF to change its MTU, and all its VFs with it.
+    ///
     /// # Errors
     /// The physical function is not visible (a VM), has no interface, or its MTU cannot be set.
     pub fn raise_pf_mtu(&self, bdf: Bdf, mtu: u32) -> Result<Option<RaisedMtu>, MtuError> {
-        let (interface, file) = self.pf_mtu_file(bdf, mtu)?;
+        let Interface {
+            physfn,
+            interface,
+            file,
+        } = self.pf_interface(bdf, mtu)?;
         let mut raised = RAISED.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = number(&file).unwrap_or(0);
-        let before = raised.get(&file).map_or(now, |entry| entry.before);
-        if now >= mtu && !raised.contains_key(&file) {
+        let found = number(&file).unwrap_or(0);
+        let now = found.max(mtu);
+        if let Some(entry) = raised.get_mut(&file) {
+            let _desk = Desk::sit(&self.root);
+            if found < mtu {
+                self.set_mtu(&file, &interface, mtu)?;
+            }
+            entry.now = now;
+            if let Some(note) = &mut entry.note {
+                note.write(entry.before, now);
+            }
+            entry.users += 1;
+            let before = entry.before;
+            return Ok(Some(self.raised(file, interface, (before, now), false)));
+        }
+        let desk = Desk::sit(&self.root);
+        let mut note = desk.as_ref().and_then(|desk| desk.note(physfn));
+        // A note about another value is of somebody whose MTU was changed by others since.
+        let old = note.as_ref().and_then(Note::read);
+        let old = old.filter(|&(_, noted)| noted == found);
+        let is_shared = note.as_ref().is_some_and(Note::is_shared);
+        let was_left = old.is_some() && !is_shared;
+        if found >= mtu && old.is_none() {
+            note.into_iter().for_each(Note::discard);
             return Ok(None);
         }
-        if now < mtu {
-            self.set_mtu(&file, &interface, mtu)?;
+        let before = old.map_or(found, |(before, _)| before);
+        if found < mtu
+            && let Err(error) = self.set_mtu(&file, &interface, mtu)
+        {
+            // The note of somebody who was killed stays: what it says is still true.
+            let fresh = note.filter(|_| old.is_none());
+            fresh.into_iter().for_each(Note::discard);
+            return Err(error);
         }
-        let entry = raised.entry(file.clone()).or_insert(Raised {
-            users: 0,
+        if let Some(note) = &mut note {
+            note.write(before, now);
+        }
+        let entry = Raised {
+            users: 1,
             before,
-            now: mtu,
-        });
-        entry.users += 1;
-        entry.now = now.max(mtu);
-        Ok(Some(RaisedMtu {
+            now,
+            note,
+        };
+        raised.insert(file.clone(), entry);
+        Ok(Some(self.raised(file, interface, (before, now), was_left)))
+    }
+
+    fn raised(
+        &self,
+        file: PathBuf,
+        interface: String,
+        (before, now): (u32, u32),
+        was_left: bool,
+    ) -> RaisedMtu {
+        RaisedMtu {
             pci: self.clone(),
             file,
             interface,
             before,
-            now: now.max(mtu),
-        }))
+            now,
+            was_left,
+        }
     }
 
-    fn pf_mtu_file(&self, bdf: Bdf, mtu: u32) -> Result<(String, PathBuf), MtuError> {
+    fn pf_interface(&self, bdf: Bdf, mtu: u32) -> Result<Interface, MtuError> {
         let link = self.dir(bdf).join("physfn");
         let physfn: Bdf = link_name(&link)
             .and_then(|name| name.parse().ok())
             .ok_or(MtuError::Hidden { bdf, mtu })?;
         let net = self.dir(physfn).join("net");
-        let interface = names(&net)
-            .min()
-            .ok_or(MtuError::NoInterface { bdf, physfn })?;
+        let interface = names(&net).min().ok_or_else(|| MtuError::NoInterface {
+            bdf,
+            physfn,
+            driver: link_name(&self.dir(physfn).join("driver")),
+            mtu,
+        })?;
         let file = net.join(&interface).join("mtu");
-        Ok((interface, file))
+        Ok(Interface {
+            physfn,
+            interface,
+            file,
+        })
     }
 
     fn set_mtu(&self, file: &Path, interface: &str, mtu: u32) -> Result<(), MtuError> {
         let interface = interface.to_owned();
         (self.write)(file, &mtu.to_string()).map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied => MtuError::Denied { interface, mtu },
+            // In a container all of /sys may be read-only.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                MtuError::Denied { interface, mtu }
+            }
             _ => MtuError::Kernel {
                 interface,
                 mtu,
@@ -182,4 +277,12 @@ impl Pci {
             },
         })
     }
+}
+
+/// A physical function's interface.
+struct Interface {
+    physfn: Bdf,
+    interface: String,
+    /// Where its MTU is read and written.
+    file: PathBuf,
 }

@@ -371,12 +371,74 @@ fn a_pfs_mtu_is_raised_while_anybody_needs_it_and_then_restored() {
     assert_eq!(mtu(), "1500");
 }
 
+/// A note that another process holds, or that it left when it was killed.
+fn noted(tree: &Tree, words: &str) -> std::path::PathBuf {
+    let name = format!("run/rgen/pf-mtu-{A}");
+    tree.file(&name, words);
+    tree.root().join(name)
+}
+
+#[test]
+fn an_mtu_that_a_killed_process_left_raised_goes_back_to_what_it_was_before_that_one() {
+    let (tree, vf, file) = with_vf(9000);
+    let note = noted(&tree, "1500 9000");
+    let raised = tree.pci(&[]).raise_pf_mtu(vf, 9000).unwrap().unwrap();
+    assert!(raised.was_left && raised.before == 1500, "{raised:?}");
+    assert!(tree.writes.lock().unwrap().is_empty(), "it suffices");
+    drop(raised);
+    assert_eq!(text(&file).unwrap(), "1500");
+    assert!(!note.exists());
+
+    // Somebody changed it since: the note is about nothing any more.
+    let (tree, vf, file) = with_vf(4000);
+    let note = noted(&tree, "1500 9000");
+    let raised = tree.pci(&[]).raise_pf_mtu(vf, 9000).unwrap().unwrap();
+    assert!(!raised.was_left && raised.before == 4000, "{raised:?}");
+    drop(raised);
+    assert_eq!(text(&file).unwrap(), "4000");
+    assert!(!note.exists());
+}
+
+#[test]
+fn an_mtu_that_another_process_needs_still_is_lowered_by_that_one() {
+    let (tree, vf, file) = with_vf(9000);
+    let note = noted(&tree, "1500 9000");
+    // An open file of its own, as another process has.
+    let other = fs::File::open(&note).unwrap();
+    other.lock_shared().unwrap();
+    let raised = tree.pci(&[]).raise_pf_mtu(vf, 9200).unwrap().unwrap();
+    assert!(!raised.was_left && raised.before == 1500, "{raised:?}");
+    drop(raised);
+    assert_eq!(text(&file).unwrap(), "9200", "the other needs 9000 of it");
+    assert_eq!(text(&note).unwrap(), "1500 9200");
+    drop(other);
+    drop(tree.pci(&[]).raise_pf_mtu(vf, 9000).unwrap().unwrap());
+    assert_eq!(text(&file).unwrap(), "1500");
+    assert!(!note.exists());
+}
+
+#[test]
+fn where_no_note_can_be_left_a_process_restores_what_it_raised_itself() {
+    let (tree, vf, file) = with_vf(1500);
+    tree.file("run", "no folder");
+    let raised = tree.pci(&[]).raise_pf_mtu(vf, 9000).unwrap().unwrap();
+    assert_eq!(text(&file).unwrap(), "9000");
+    drop(raised);
+    assert_eq!(text(&file).unwrap(), "1500");
+}
+
 #[test]
 fn a_pfs_mtu_that_suffices_or_was_changed_by_others_is_left_alone() {
     let (tree, vf, file) = with_vf(9000);
     let pci = tree.pci(&[]);
     assert!(pci.raise_pf_mtu(vf, 9000).unwrap().is_none());
     assert!(tree.writes.lock().unwrap().is_empty());
+    let notes = fs::read_dir(tree.root().join("run/rgen")).unwrap();
+    let names = notes.map(|note| note.unwrap().file_name());
+    assert!(
+        names.into_iter().all(|name| name == "desk"),
+        "nothing to note"
+    );
     let raised = pci.raise_pf_mtu(vf, 9500).unwrap().unwrap();
     fs::write(&file, "4000").unwrap();
     drop(raised);
@@ -391,13 +453,17 @@ fn a_pf_out_of_sight_is_said_with_the_command_for_its_host() {
     assert!(error.remedy().unwrap().contains("mtu 9000"), "{error}");
     let (tree, vf, _) = with_vf(1500);
     fs::remove_dir_all(tree.root().join(format!("sys/bus/pci/devices/{A}/net"))).unwrap();
-    let error = tree.pci(&[]).raise_pf_mtu(vf, 9000).unwrap_err();
+    let remedy = |tree: &Tree| {
+        let error = tree.pci(&[]).raise_pf_mtu(vf, 9000).unwrap_err();
+        error.remedy().unwrap()
+    };
+    let elsewhere = remedy(&tree);
     assert!(
-        error
-            .remedy()
-            .unwrap()
-            .contains(&format!("rgen unbind {A}"))
+        elsewhere.contains("namespace") && elsewhere.contains("mtu 9000"),
+        "{elsewhere}"
     );
+    fs::remove_file(tree.root().join(format!("sys/bus/pci/devices/{A}/driver"))).unwrap();
+    assert!(remedy(&tree).contains(&format!("rgen unbind {A}")));
 }
 
 #[test]
@@ -408,10 +474,11 @@ fn no_permission_is_said_as_such() {
     let denied =
         |_: &std::path::Path, _: &str| Err(std::io::Error::from_raw_os_error(libc::EACCES));
     let pci = tree.pci(&[]).with_kernel(denied);
-    assert!(matches!(
-        pci.raise_pf_mtu(vf, 9000),
-        Err(MtuError::Denied { .. })
-    ));
+    let error = pci.raise_pf_mtu(vf, 9000).unwrap_err();
+    assert!(matches!(error, MtuError::Denied { .. }));
+    let cure = error.remedy().unwrap();
+    assert!(cure.contains("ip link set dev eth0 mtu 9000"), "{cure}");
+    assert!(!tree.root().join(format!("run/rgen/pf-mtu-{A}")).exists());
     assert!(matches!(
         pci.set_virtfns(bdf(A), 1),
         Err(SriovError::Denied { .. })

@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock};
 use hugemem::DmaSpace;
 
 use crate::function::{BarError, COMMAND, Function, command, set_bus_master};
-use crate::pci::{Bdf, Pci};
+use crate::pci::{Bdf, MtuError, Pci, RaisedMtu};
 use container::Container;
 use device::Device;
 use ioas::Ioas;
@@ -61,6 +61,7 @@ use ioas::Ioas;
 pub struct VfioFunction {
     name: String,
     bdf: Bdf,
+    pci: Pci,
     numa_node: Option<u32>,
     bars: [OnceLock<VfioBar>; 6],
     device: Arc<Device>,
@@ -79,6 +80,7 @@ impl VfioFunction {
         let function = Self {
             name: bdf.to_string(),
             bdf,
+            pci: pci.clone(),
             numa_node: pci.device(bdf).ok().and_then(|device| device.node),
             bars: Default::default(),
             device: Arc::new(device),
@@ -248,6 +250,10 @@ impl Function for VfioFunction {
 
     fn is_behind_iommu(&self) -> bool {
         !self.is_unprotected()
+    }
+
+    fn raise_pf_mtu(&self, mtu: u32) -> Result<Option<RaisedMtu>, MtuError> {
+        self.pci.raise_pf_mtu(self.bdf, mtu)
     }
 
     fn numa_node(&self) -> Option<u32> {

@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use hugemem::Burst;
 use port::{QueueState, RxBurst, RxFlags, RxQueue, Signal};
 
 use super::{BAD_IPV4, BAD_L4, FILLED, LAST, Registers, Rig, STRIPPED, Simple, UDP};
+use crate::vlans::Vlans;
 use crate::{Reports, Rx};
 
 const REPORTS: Reports = Reports {
@@ -151,6 +154,39 @@ fn a_tag_that_nobody_asked_to_strip_is_put_back() {
         (out.meta[1].vlan, out.meta[1].flags.contains(RxFlags::VLAN)),
         (0x2002, true)
     );
+}
+
+#[test]
+fn a_virtual_function_hears_nothing_of_the_vlan_that_its_host_put_it_into() {
+    for put_tags_back in [false, true] {
+        let rig = Rig::new(32, 40, 256);
+        let own = Arc::new(Vlans::default());
+        own.set(&[5, 4095]);
+        let reports = Reports {
+            put_tags_back,
+            ..REPORTS
+        };
+        let mut rx = queue(&rig, reports).hiding_tags_but(Some(own));
+        arm(&rig, &mut rx, 31);
+        // The host's, its own two, and no VLAN but a priority.
+        let tags = [0x2064_u16, 0x2005, 0x0fff, 0x6000];
+        for (slot, tag) in tags.into_iter().enumerate() {
+            fill(&rig, slot, 60, LAST | u64::from(tag) << 48 | STRIPPED);
+        }
+        let mut out = RxBurst::default();
+        assert_eq!(rx.burst(&mut out), 4);
+        let first = out.frames.get(0).unwrap();
+        let seen = out.meta[0].flags.contains(RxFlags::VLAN);
+        assert_eq!((first.len(), seen, out.meta[0].vlan), (60, false, 0));
+        for (n, tag) in tags.into_iter().enumerate().skip(1) {
+            let frame = out.frames.get(n).unwrap();
+            if put_tags_back {
+                assert_eq!(frame.bytes()[14..16], tag.to_be_bytes());
+            } else {
+                assert_eq!((frame.len(), out.meta[n].vlan), (60, tag));
+            }
+        }
+    }
 }
 
 #[test]

@@ -36,10 +36,51 @@ pub struct Machine {
     pub devices: Vec<String>,
     /// Ports of the root bus so far that a NIC lies behind.
     pub ports: u8,
+    /// Taps that QEMU opens, in a network of the guest's own.
+    pub taps: Taps,
 }
 
 /// QEMU's device whose other end is a server of ours.
 const SERVED: &str = "vfio-user-pci";
+
+/// Pairs of taps, each with a bridge: its name, the taps' names, and how many queues each has.
+#[derive(Debug, Clone, Default)]
+pub struct Taps {
+    pairs: Vec<(String, [String; 2], u8)>,
+}
+
+impl Taps {
+    /// True if there is any.
+    pub(super) fn are_there(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    /// What makes them, for a shell in a network namespace of its own: nothing but what the NICs
+    /// send is ever on a wire, and all that they send is, whatever its addresses are.
+    pub(super) fn script(&self) -> String {
+        let mut script = String::from(
+            "set -e\n\
+             for kind in all default; do\n\
+             echo 1 > /proc/sys/net/ipv6/conf/$kind/disable_ipv6\n\
+             done\n",
+        );
+        for (bridge, taps, queues) in &self.pairs {
+            script.push_str(&format!(
+                "ip link add {bridge} type bridge stp_state 0 mcast_snooping 0\n"
+            ));
+            let queues = if *queues > 1 { "multi_queue" } else { "" };
+            for tap in taps {
+                script.push_str(&format!(
+                    "ip tuntap add dev {tap} mode tap vnet_hdr {queues}\n\
+                     ip link set dev {tap} mtu 65521 master {bridge} up\n\
+                     ip link set dev {tap} type bridge_slave learning off flood on\n"
+                ));
+            }
+            script.push_str(&format!("ip link set dev {bridge} up\n"));
+        }
+        script
+    }
+}
 
 /// True for a device that must have a bus of its own: igb's virtual functions have their
 /// addresses beside its own.
@@ -73,6 +114,7 @@ impl Default for Machine {
             wires: Vec::new(),
             devices: Vec::new(),
             ports: 0,
+            taps: Taps::default(),
         }
     }
 }
@@ -92,6 +134,40 @@ impl Machine {
     /// # Panics
     /// The bus is full: see [`Machine::MOST_WIRES`].
     pub fn pair(&mut self, first: Placed<'_>, second: Placed<'_>) -> Wire {
+        self.join(first, second, &|wire, netdev| {
+            format!("hubport,id={netdev},hubid={wire}")
+        })
+    }
+
+    /// The same, with `queues` pairs of queues at each end, and with checksums that are left to
+    /// the other end: two taps of the host's kernel and a bridge between them, in a network of
+    /// their own. A hub can do neither.
+    ///
+    /// # Panics
+    /// The bus is full: see [`Machine::MOST_WIRES`].
+    pub fn tapped_pair(&mut self, first: Placed<'_>, second: Placed<'_>, queues: u8) -> Wire {
+        let wire = self.wires.len();
+        let ends = [0, 1].map(|end| format!("w{wire}e{end}"));
+        self.taps.pairs.push((format!("w{wire}"), ends, queues));
+        self.join(first, second, &|_, netdev| {
+            let more = if queues > 1 {
+                format!(",queues={queues}")
+            } else {
+                String::new()
+            };
+            // Without vhost, so that QEMU's own device is what is tried.
+            format!("tap,id={netdev},ifname={netdev},script=no,downscript=no,vhost=off{more}")
+        })
+    }
+
+    /// Puts two NICs into the machine. `backend` is what each is given, by its wire's number and
+    /// its name.
+    fn join(
+        &mut self,
+        first: Placed<'_>,
+        second: Placed<'_>,
+        backend: &dyn Fn(usize, &str) -> String,
+    ) -> Wire {
         let wire = self.wires.len();
         assert!(wire < Self::MOST_WIRES, "no slot is free for another pair");
         let mut ends = [String::new(), String::new()];
@@ -99,8 +175,7 @@ impl Machine {
             let slot = FIRST_SLOT + 2 * wire + end;
             let netdev = format!("w{wire}e{end}");
             self.devices.push("-netdev".to_owned());
-            self.devices
-                .push(format!("hubport,id={netdev},hubid={wire}"));
+            self.devices.push(backend(wire, &netdev));
             let (bus, place, address) = if needs_port(device) {
                 // The firmware numbers the buses behind ports in the order of slots.
                 self.ports += 1;
@@ -251,6 +326,28 @@ mod test {
         assert!(!has("intel-iommu,"), "{words:?}");
         let plain = Machine::default().arguments("k", "a", "c", "o");
         assert!(!plain.iter().any(|word| word.contains("memfd")));
+    }
+
+    #[test]
+    fn taps_are_made_for_the_pairs_that_want_them_and_named_alike_on_both_sides() {
+        let mut machine = Machine::default();
+        machine.pair("e1000", "e1000");
+        assert!(!machine.taps.are_there());
+        machine.tapped_pair("virtio-net-pci,mq=on", "virtio-net-pci,mq=on", 4);
+        machine.tapped_pair("virtio-net-pci", "virtio-net-pci", 1);
+        let words = machine.arguments("k", "a", "c", "o");
+        let script = machine.taps.script();
+        for (tap, queues) in [("w1e0", true), ("w1e1", true), ("w2e0", false)] {
+            let more = if queues { ",queues=4" } else { "" };
+            let netdev =
+                format!("tap,id={tap},ifname={tap},script=no,downscript=no,vhost=off{more}");
+            assert!(words.contains(&netdev), "{words:?}");
+            let made = format!("add dev {tap} mode tap vnet_hdr");
+            let line = script.lines().find(|line| line.contains(&made));
+            let line = line.expect("it is made");
+            assert_eq!(line.contains("multi_queue"), queues, "{line}");
+        }
+        assert!(!script.contains("w0e0"), "{script}");
     }
 
     #[test]

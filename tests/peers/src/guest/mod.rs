@@ -24,7 +24,7 @@ pub mod testpmd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub use machine::{Machine, Placed, Wire};
+pub use machine::{Machine, Placed, Taps, Wire};
 pub use run::{GuestError, Job, Outcome};
 pub use system::{Kernel, System};
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -109,6 +109,13 @@ impl Guest {
         };
         // QEMU ends with the thread that started it, even if that is killed.
         let mut command = self.command(folder, "setpriv");
+        if machine.taps.are_there() {
+            if !Path::new("/dev/net/tun").exists() {
+                let why = "there is no /dev/net/tun for taps: modprobe tun";
+                return Err(GuestError::Prepare(io::Error::other(why)));
+            }
+            command = in_own_network(&command, &machine.taps.script());
+        }
         command
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
             .args(machine.arguments(
@@ -196,6 +203,27 @@ impl Guest {
         archive.close()?;
         Ok(())
     }
+}
+
+/// `command` in a network namespace that `script` has set up, and that ends with it. The process
+/// is the command's own in the end.
+fn in_own_network(command: &Command, script: &str) -> Command {
+    let mut outer = Command::new("unshare");
+    if !nix::unistd::geteuid().is_root() {
+        outer.args(["--user", "--map-root-user"]);
+    }
+    outer
+        .args(["--net", "sh", "-c"])
+        .arg(format!("{script}exec \"$@\""))
+        .arg("network")
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            outer.env(name, value);
+        }
+    }
+    outer
 }
 
 /// A QEMU that is ended when it is dropped, however that comes.
