@@ -243,13 +243,8 @@ impl Queue {
         // stays where it is moves nothing.
         let moves = matches!(register, ring::BAL | ring::BAH | ring::LEN | ring::SRRCTL)
             || register == ring::HEAD && value != self.head;
-        if moves && running && self.len > 0 {
-            return Err(format!(
-                "register {register:#x} of {} queue {} written while it runs",
-                self.side.name(),
-                self.index
-            ));
-        }
+        // It is kept all the same: the test of Linux's e1000e looks.
+        let moved = moves && running && self.len > 0;
         let wide = u64::from(value);
         let upper = u64::from(u32::MAX) << 32;
         match register {
@@ -290,6 +285,13 @@ impl Queue {
                     self.side.name()
                 ));
             }
+        }
+        if moved {
+            return Err(format!(
+                "register {register:#x} of {} queue {} written while it runs",
+                self.side.name(),
+                self.index
+            ));
         }
         Ok(())
     }
