@@ -43,3 +43,8 @@ fn is_accepted(driver: &str) {
 fn the_kernels_vmxnet3_accepts_the_model() {
     is_accepted("vmxnet3");
 }
+
+#[test]
+fn the_kernels_ixgbe_accepts_the_model_of_the_82599() {
+    is_accepted("ixgbe");
+}
