@@ -14,8 +14,8 @@ const VIRTIO: &str = "packed, in_order, mergeable, indirect, queues";
 const VMXNET3: &str = "revision, data_ring, rx_data_ring, queues, rx_slots, tx_slots";
 /// Options of a device of the e1000 families.
 const E1000: &str = "queues, rx_slots, tx_slots, mtu, pf_mtu";
-/// Options of a device of the ixgbe families.
-const INTEL: &str = "queues, rx_slots, tx_slots";
+/// Options of a device of the ixgbe family.
+const IXGBE: &str = "queues, rx_slots, tx_slots";
 
 /// Opens the device at `bdf`, which `vfio-pci` holds.
 pub(crate) fn open(spec: &Spec, bdf: Bdf) -> Result<Box<dyn Port>, OpenError> {
@@ -73,6 +73,6 @@ fn open_e1000(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, Open
 fn open_ixgbe(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
     let mut given = Options::of(spec);
     let options = given.ixgbe()?;
-    given.done(INTEL)?;
+    given.done(IXGBE)?;
     Ok(ixgbe::open_pci(function, &options)?)
 }

@@ -30,7 +30,7 @@ pub struct Ledger {
     pub done: Count,
     /// Frames posted (sending), or buffers armed (receiving).
     pub posted: Count,
-    /// Frames that were refused as too long, or given up when the device was lost.
+    /// Packets that were refused as too long (sending).
     pub errors: Count,
 }
 

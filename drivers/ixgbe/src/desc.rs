@@ -1,8 +1,7 @@
 //! Descriptors: 16 bytes, two words, in the *advanced* format (82599 datasheet §7.1.6, §7.2.3).
 //!
-//! The driver writes an address and a command; the device overwrites the second word's low half
-//! (sending) or both words (receiving), where bit 32 (sending) or bit 0 (receiving) of the second
-//! says *done*.
+//! The driver writes an address and a command; the device overwrites the second word (sending) or
+//! both words (receiving), where bit 32 (sending) or bit 0 (receiving) of the second says *done*.
 
 use hw::mmio::Field;
 use intel::{Asks, Completion, Piece, ReceiveFormat, SendFormat, Words};

@@ -1,4 +1,4 @@
-//! What a run asks for, checked against what the device can do, and the memory it takes.
+//! What a device can do, and what it makes of receive frames.
 
 use std::ops::RangeInclusive;
 

@@ -30,8 +30,6 @@ bitflags::bitflags! {
     /// Extended device control (§8.2.3.1).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct CtrlExt: u32 {
-        /// Tells VFs that the reset of their PF is done.
-        const PFRSTD = 1 << 14;
         /// No snoop is never asked of the bus.
         const NS_DIS = 1 << 16;
         /// Tells firmware that a driver has the device.
@@ -192,9 +190,9 @@ bitflags::bitflags! {
     /// Control of one send queue (§8.2.3.9).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Txdctl: u32 {
-        /// Fetches ahead at 32 posted slots.
+        /// Fetches ahead once the device holds fewer than 32 slots.
         const PTHRESH_32 = 32;
-        /// Fetches from memory with a slot posted.
+        /// Fetches ahead as soon as one slot is posted.
         const HTHRESH_1 = 1 << 8;
         /// Runs the queue.
         const ENABLE = 1 << 25;

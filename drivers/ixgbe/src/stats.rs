@@ -108,7 +108,7 @@ const PF: &[Line] = &[
     ("XEC", 0x4120, false, Part::Nothing),
 ];
 
-/// Counters of a virtual function (82599 datasheet §8.3.5), which are never cleared.
+/// Counters of a virtual function (82599 datasheet §8.3.5), which reading does not clear.
 const VF: &[Line] = &[
     ("VFGPRC", 0x101c, false, Part::RxFrames),
     ("VFGPTC", 0x201c, false, Part::TxFrames),

@@ -1,6 +1,6 @@
 //! Linux's own drivers as judges of our models: `cargo xtask referee`.
 //!
-//! Two models with a wire between them are served over vfio-user to a guest (LAB: QEMU and a
+//! Two models with a wire between them are served over vfio-user to a guest (QEMU and a
 //! kernel that others wrote). There the kernel's driver probes them, each in a network namespace of
 //! its own, and traffic goes from one to the other. A model that the driver dislikes is wrong.
 //!

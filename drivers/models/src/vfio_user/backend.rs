@@ -217,7 +217,7 @@ impl ServerBackend for Backend {
     }
 }
 
-/// Tells a sink nothing any more.
+/// The line falls with the device.
 impl Drop for Backend {
     fn drop(&mut self) {
         self.interrupts.line(false);
