@@ -1,4 +1,4 @@
-//! Descriptors: 16 bytes, two words, in two formats.
+//! Descriptors: 16 bytes, two words, in two formats and a half.
 //!
 //! A *legacy* descriptor (developer's manual §3.2.3, §3.3.3) is what 8254x and 82574 have, with
 //! *context* and *data* descriptors (§3.3.6, §3.3.7) beside it for checksums. An *advanced* one
@@ -291,6 +291,37 @@ impl ReceiveFormat for Advanced {
     }
 }
 
+/// Receive descriptors of 82574 with RSS: armed as legacy ones are, and written back as 82576's, but
+/// for the checksum verdicts (82574 datasheet §7.1.6; Linux, `E1000_RXDEXT_STATERR_*`).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extended;
+
+mod extended {
+    /// Status: checksums were not looked at.
+    pub(super) const IXSM: u64 = 1 << 2;
+    /// Errors: FCS, symbol, sequence, carrier extension, and other damage.
+    pub(super) const DAMAGED: u64 = 0b1_0111 << 24 | 1 << 31;
+}
+
+impl ReceiveFormat for Extended {
+    #[inline]
+    fn is_filled(second: u64) -> bool {
+        Advanced::is_filled(second)
+    }
+
+    #[inline]
+    fn completion(first: impl FnOnce() -> u64, second: u64) -> Completion {
+        let checks = RxFlags::IPV4_GOOD | RxFlags::IPV4_BAD | RxFlags::L4_GOOD | RxFlags::L4_BAD;
+        let mut said = Advanced::completion(first, second);
+        if second & extended::IXSM != 0 {
+            said.flags -= checks;
+        }
+        said.flags
+            .set(RxFlags::ERROR, second & extended::DAMAGED != 0);
+        said
+    }
+}
+
 #[inline]
 fn verdict(bad: bool, if_bad: RxFlags, if_good: RxFlags) -> RxFlags {
     if bad { if_bad } else { if_good }
@@ -398,6 +429,14 @@ mod test {
             (whole.hash, whole.flags),
             (0xdead_beef, RxFlags::HASH | RxFlags::VLAN)
         );
+
+        let extended = |second| Extended::completion(|| 0xdead_beef_0000_0001, second);
+        let good = RxFlags::HASH | RxFlags::IPV4_GOOD;
+        assert_eq!(extended(0x60).flags, good | RxFlags::L4_GOOD);
+        assert_eq!(extended(0x60 | 1 << 29).flags, good | RxFlags::L4_BAD);
+        let unlooked = extended(0x64 | 1 << 29 | 1 << 30).flags;
+        assert_eq!(unlooked, RxFlags::HASH, "IXSM: the rest means nothing");
+        assert_eq!(extended(1 << 24).flags, RxFlags::HASH | RxFlags::ERROR);
 
         let legacy = |second| Legacy::completion(|| 0, second);
         // TCPCS and IPCS; with TCPE; with IXSM, under which the rest means nothing; with CE.

@@ -4,7 +4,7 @@ use hw::Bar;
 use intel::{AROUND, Design, FCS, Fit, Layout, Reports, Start, TAG, Tail};
 use port::{Caps, Offloads, Queues, RxFlags};
 
-use crate::desc::{Advanced, Legacy};
+use crate::desc::{Advanced, Extended, Legacy};
 use crate::filter::EXACT;
 use crate::kind::{Kind, Model};
 use crate::plan;
@@ -67,6 +67,8 @@ impl<B: Bar + Send + Clone + 'static> Design<B> for Model {
             },
         };
         match self.kind {
+            // RSS's hash has a place in extended descriptors only.
+            Kind::E1000e if start.shape.rss.is_some() => start.queues::<Extended>(Legacy, &layout),
             Kind::E1000 | Kind::E1000e => start.queues::<Legacy>(Legacy, &layout),
             Kind::Igb | Kind::IgbVf => start.queues::<Advanced>(Advanced, &layout),
         }

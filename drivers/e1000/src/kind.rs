@@ -7,7 +7,8 @@ use intel::INTEL;
 pub enum Kind {
     /// PCI and PCI-X: 82540EM, 82545EM. One queue, legacy descriptors.
     E1000,
-    /// PCI Express: 82574L. Driven with one queue and legacy descriptors.
+    /// PCI Express: 82574L. Legacy descriptors; with RSS over its two queues, extended ones for
+    /// receiving.
     E1000e,
     /// 82576 and I350: several queues, advanced descriptors, RSS.
     Igb,
@@ -45,8 +46,8 @@ const fn row(id: u16, name: &'static str, kind: Kind, queues: usize, max_frame: 
 const MODELS: &[Model] = &[
     row(0x100e, "82540EM", Kind::E1000, 1, 16_128),
     row(0x100f, "82545EM", Kind::E1000, 1, 16_128),
-    row(0x10d3, "82574L", Kind::E1000e, 1, 9_234),
-    row(0x10f6, "82574LA", Kind::E1000e, 1, 9_234),
+    row(0x10d3, "82574L", Kind::E1000e, 2, 9_234),
+    row(0x10f6, "82574LA", Kind::E1000e, 2, 9_234),
     row(0x10c9, "82576", Kind::Igb, 16, 9_728),
     row(0x10e6, "82576 fiber", Kind::Igb, 16, 9_728),
     row(0x10e7, "82576 SerDes", Kind::Igb, 16, 9_728),

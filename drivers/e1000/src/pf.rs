@@ -15,7 +15,7 @@ use crate::filter;
 use crate::kind::{Kind, Model};
 use crate::link;
 use crate::queues;
-use crate::regs::{self, Ctrl, CtrlExt, Eecd, Mrqc, QueueRegs, Rctl, Rxcsum, Status, Tctl};
+use crate::regs::{self, Ctrl, CtrlExt, Eecd, Mrqc, QueueRegs, Rctl, Rfctl, Rxcsum, Status, Tctl};
 use crate::stats::Totals;
 
 /// How long a reset may take. Linux waits 1 to 20 ms.
@@ -204,11 +204,22 @@ impl<F: Function> Pf<F> {
             checks |= Rxcsum::PCSD;
         }
         self.bar.write(regs::RXCSUM, checks);
-        if self.is_igb() {
-            let longest = u32::try_from(setup.longest).unwrap_or(u32::MAX);
-            self.bar.write(regs::RLPML, longest);
-            self.write_spread(setup.shape.rss.as_ref());
-        } else {
+        let spread = setup.shape.rss.as_ref();
+        match self.model.kind {
+            Kind::Igb | Kind::IgbVf => {
+                let longest = u32::try_from(setup.longest).unwrap_or(u32::MAX);
+                self.bar.write(regs::RLPML, longest);
+                self.write_spread(spread);
+            }
+            Kind::E1000e => {
+                let extended = spread.map_or(Rfctl::empty(), |_| Rfctl::EXSTEN);
+                self.bar
+                    .update(regs::RFCTL, |kinds| (kinds - Rfctl::EXSTEN) | extended);
+                self.write_spread(spread);
+            }
+            Kind::E1000 => {}
+        }
+        if !self.is_igb() {
             self.bar.write(regs::RDTR, 0);
             self.bar.write(regs::RADV, 0);
         }
@@ -272,7 +283,7 @@ impl<F: Function> Pf<F> {
         Ok(())
     }
 
-    /// Writes RSS's key and table, and whether it is on (82576 §7.1.1.7).
+    /// Writes RSS's key and table, and whether it is on (82576 §7.1.1.7; 82574 datasheet §7.1.11).
     fn write_spread(&self, spread: Option<&Spread>) {
         let Some(spread) = spread else {
             self.bar.write(regs::MRQC, Mrqc::empty());
@@ -284,15 +295,23 @@ impl<F: Function> Pf<F> {
                 .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
                 .collect()
         };
-        for (place, word) in (0..).zip(words(&spread.table)) {
+        let is_igb = self.is_igb();
+        let entry = |queue: &u8| if is_igb { *queue } else { *queue << 7 };
+        let table: Vec<u8> = spread.table.iter().map(entry).collect();
+        for (place, word) in (0..).zip(words(&table)) {
             self.bar.write(regs::RETA.of(place), word);
         }
         for (place, word) in (0..).zip(words(&spread.key)) {
             self.bar.write(regs::RSSRK.of(place), word);
         }
-        let hashed = Mrqc::IPV4 | Mrqc::TCP_IPV4 | Mrqc::UDP_IPV4;
-        let hashed = hashed | Mrqc::IPV6 | Mrqc::TCP_IPV6 | Mrqc::UDP_IPV6;
-        self.bar.write(regs::MRQC, Mrqc::RSS | hashed);
+        let hashed = Mrqc::IPV4 | Mrqc::TCP_IPV4 | Mrqc::IPV6;
+        let hashed = hashed
+            | if is_igb {
+                Mrqc::RSS | Mrqc::UDP_IPV4 | Mrqc::TCP_IPV6 | Mrqc::UDP_IPV6
+            } else {
+                Mrqc::RSS_TWO | Mrqc::TCP_IPV6_82574
+            };
+        self.bar.write(regs::MRQC, hashed);
     }
 
     fn own(&self, wanted: &Wanted) -> Mac {

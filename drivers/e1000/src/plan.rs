@@ -64,8 +64,8 @@ fn offloads(kind: Kind) -> Offloads {
         | Offloads::SET_MAC
         | Offloads::SET_MTU;
     match kind {
-        Kind::E1000 | Kind::E1000e => all | Offloads::PROMISCUOUS,
-        Kind::Igb => all | Offloads::PROMISCUOUS | Offloads::RSS,
+        Kind::E1000 => all | Offloads::PROMISCUOUS,
+        Kind::E1000e | Kind::Igb => all | Offloads::PROMISCUOUS | Offloads::RSS,
         // The PF's mailbox has no request for promiscuous mode, and RSS belongs to the PF.
         Kind::IgbVf => all,
     }

@@ -178,15 +178,27 @@ bitflags::bitflags! {
         const _ = !0;
     }
 
-    /// Several receive queues (82576 §8.10.9).
+    /// Receive filter control (82574 datasheet §10.2.5.4).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Rfctl: u32 {
+        /// Extended receive descriptors.
+        const EXSTEN = 1 << 15;
+        const _ = !0;
+    }
+
+    /// Several receive queues (82576 §8.10.9; 82574 datasheet §10.2.5.9).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Mrqc: u32 {
+        /// RSS over both queues of 82574.
+        const RSS_TWO = 1;
         /// RSS over all queues.
         const RSS = 2;
         /// Hashes TCP over IPv4.
         const TCP_IPV4 = 1 << 16;
         /// Hashes IPv4.
         const IPV4 = 1 << 17;
+        /// Hashes TCP over IPv6, on 82574.
+        const TCP_IPV6_82574 = 1 << 18;
         /// Hashes IPv6.
         const IPV6 = 1 << 20;
         /// Hashes TCP over IPv6.
@@ -223,7 +235,7 @@ bitflags::bitflags! {
 
 hw::register_bits!(
     Ctrl: u32, Status: u32, Eecd: u32, CtrlExt: u32, Mdic: u32, Rctl: u32, Tctl: u32,
-    Rxcsum: u32, Rxdctl: u32, Txdctl: u32, Srrctl: u32, Mrqc: u32, Mailbox: u32,
+    Rxcsum: u32, Rxdctl: u32, Txdctl: u32, Srrctl: u32, Mrqc: u32, Rfctl: u32, Mailbox: u32,
 );
 
 hw::registers! {
@@ -265,6 +277,8 @@ hw::registers! {
     TADV @ 0x382c: Rw u32;
     /// Receive checksums (§13.5.15).
     RXCSUM @ 0x5000: Rw Rxcsum;
+    /// Kinds of receive descriptors (82574 datasheet §10.2.5.4).
+    RFCTL @ 0x5008: Rw Rfctl;
     /// Longest frame that is received (82576 §8.10.12).
     RLPML @ 0x5004: Rw u32;
     /// Hash filter of multicasts (§13.5.1).
@@ -277,7 +291,8 @@ hw::registers! {
     VFTA[128 step 4] @ 0x5600: Rw u32;
     /// Several receive queues (82576 §8.10.9).
     MRQC @ 0x5818: Rw Mrqc;
-    /// The queue of each value of the hash's low bits, a byte each (82576 §8.10.10).
+    /// The queue of each value of the hash's low bits, a byte each: its number (82576 §8.10.10), or
+    /// that in bit 7 (82574 datasheet §10.2.5.10).
     RETA[32 step 4] @ 0x5c00: Rw u32;
     /// The key of the hash (82576 §8.10.11).
     RSSRK[10 step 4] @ 0x5c80: Rw u32;
