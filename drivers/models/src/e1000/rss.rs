@@ -12,6 +12,8 @@ const IPV6: u32 = 1 << 20;
 const TCP_IPV6: u32 = 1 << 21;
 const UDP_IPV4: u32 = 1 << 22;
 const UDP_IPV6: u32 = 1 << 23;
+/// The fields that the 82574 has. Linux's e1000e sets one more (bit 21), on which nothing hangs.
+pub(super) const FIELDS_82574: u32 = TCP_IPV4 | IPV4 | TCP_IPV6_EX | IPV6_EX | IPV6;
 
 /// What was hashed, as the descriptor says it, and the hash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

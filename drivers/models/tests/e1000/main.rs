@@ -14,5 +14,6 @@ mod offloads;
 mod queues;
 mod registers;
 mod rings;
+mod spreading;
 mod threaded;
 mod vf;

@@ -56,6 +56,10 @@ fn posted(kind: Kind, bytes: usize, command: u64, part: &str) {
 fn places_without_a_register_and_other_widths() {
     written(Kind::E1000, 0x5818, 0, "no register");
     written(Kind::E1000, 0xc000, 0, "no register");
+    // One queue each way; the 82574 has two.
+    written(Kind::E1000, 0x2900, 0, "no register");
+    written(Kind::E1000, 0x3900, 0, "no register");
+    written(Kind::E1000e, 0x2a00, 0, "no register");
     written(Kind::IgbVf, RCTL, 0, "no register");
     written(Kind::E1000e, STATUS, 1, "read-only");
     written(Kind::Igb, 0x4074, 0, "read-only");
@@ -88,6 +92,10 @@ fn reserved_bits_and_what_is_not_modelled() {
     written(Kind::Igb, 0x18, 1 << 26, "reserved");
     written(Kind::Igb, 0x5818, 3, "MRQC");
     written(Kind::Igb, 0x5c00, 0x10, "reserved");
+    written(Kind::E1000e, 0x5818, 2, "MRQC");
+    // The 82574 hashes no UDP ports, and its queue is the highest bit of an entry.
+    written(Kind::E1000e, 0x5818, 1 << 22, "reserved");
+    written(Kind::E1000e, 0x5c00, 0x40, "reserved");
     written(Kind::E1000, 0x5404, 1 << 16, "not a destination");
 }
 
@@ -274,11 +282,13 @@ fn a_hash_where_a_checksum_is_reported() {
         rctl: crate::guest::RECEIVE | PROMISCUOUS,
         ..Wish::default()
     };
-    let (sim, mut a, b) = rig(Kind::Igb, &wish);
-    b.bar.store32(0x5818, 2);
-    assert!(a.send(&frame(1, 60)));
-    sim.settle();
-    assert_objection(&sim, "PCSD");
+    for (kind, mode) in [(Kind::E1000e, 1), (Kind::Igb, 2)] {
+        let (sim, mut a, b) = rig(kind, &wish);
+        b.bar.store32(0x5818, mode);
+        assert!(a.send(&frame(1, 60)));
+        sim.settle();
+        assert_objection(&sim, "PCSD");
+    }
 }
 
 #[test]

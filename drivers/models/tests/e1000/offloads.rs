@@ -29,7 +29,7 @@ fn fold(sum: u32) -> u16 {
 }
 
 /// An IPv4 frame with TCP or UDP: as software leaves it to the device, and as it must come out.
-fn packet(tcp: bool, payload: usize) -> [Vec<u8>; 2] {
+pub(crate) fn packet(tcp: bool, payload: usize) -> [Vec<u8>; 2] {
     let (header, field, protocol) = if tcp { (20, 16, 6) } else { (8, 6, 17) };
     let mut segment = vec![0; header];
     segment[..4].copy_from_slice(&[4, 1, 0, 12]);

@@ -6,7 +6,7 @@ use models::e1000::Kind;
 use crate::guest::{Guest, MAC_A, MAC_B, Wish, assert_clean, frame, rig};
 
 /// An IPv4 UDP frame; what decides its queue is the source port.
-fn datagram(port: u16) -> Vec<u8> {
+pub(crate) fn datagram(port: u16) -> Vec<u8> {
     let [a, b] = port.to_be_bytes();
     [
         &MAC_B[..],
@@ -33,7 +33,7 @@ const KEY: [u32; 10] = [
 ];
 
 /// A sum of the key's windows, as the definition has it: bit by bit.
-fn toeplitz(input: &[u8]) -> u32 {
+pub(crate) fn toeplitz(input: &[u8]) -> u32 {
     let key: Vec<u8> = KEY.iter().flat_map(|word| word.to_le_bytes()).collect();
     let bit = |bytes: &[u8], n: usize| bytes[n / 8] >> (7 - n % 8) & 1 == 1;
     let window = |from: usize| (0..32).fold(0, |w, n| w << 1 | u32::from(bit(&key, from + n)));
@@ -42,7 +42,7 @@ fn toeplitz(input: &[u8]) -> u32 {
         .fold(0, |hash, n| hash ^ window(n))
 }
 
-fn spread(guest: &Guest, mrqc: u32, entry: impl Fn(u32) -> u32) {
+pub(crate) fn spread(guest: &Guest, mrqc: u32, entry: impl Fn(u32) -> u32) {
     for (n, word) in (0..).zip(KEY) {
         guest.bar.store32(0x5c80 + 4 * n, word);
     }

@@ -98,7 +98,11 @@ impl E1000 {
         for (n, bytes) in (0..).zip(key.chunks_exact_mut(4)) {
             bytes.copy_from_slice(&self.registers.get(reg::RSSRK + 4 * n).to_le_bytes());
         }
-        let hash = rss::hash(packet, control, &key);
+        let fields = match self.kind {
+            Kind::E1000e => control & rss::FIELDS_82574,
+            _ => control,
+        };
+        let hash = rss::hash(packet, fields, &key);
         if hash.kind == 0 {
             return (hash, 0);
         }
