@@ -151,9 +151,9 @@ fn without_an_iommu_rgen_refuses_until_told_and_then_says_so_aloud() {
     let script = format!(
         "./rgen bind {a} {b} && exit 11\n\
          {switch}./rgen bind {a} {b} || exit 12\n\
-         echo bound\n\
+         echo [bound]\n\
          ./rgen doctor\n\
-         echo looked\n\
+         echo [looked]\n\
          ./rgen run bench -t size=64 -m 1kpps -p {a} -p {b} -d 1s\n\
          case $? in 0 | 6) ;; *) exit 13 ;; esac\n"
     );
@@ -167,12 +167,12 @@ fn without_an_iommu_rgen_refuses_until_told_and_then_says_so_aloud() {
         .run(&machine, &job, &mut |line| println!("guest: {line}"))
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(outcome.status, 0, "{}", outcome.output);
-    let parts: Vec<&str> = outcome.output.split("bound\n").collect();
+    let parts: Vec<&str> = outcome.output.split("[bound]\n").collect();
     let [refused, rest] = parts[..] else {
         panic!("{}", outcome.output);
     };
     assert!(refused.contains("enable_unsafe_noiommu_mode"), "{refused}");
-    let (doctor, run) = rest.split_once("looked\n").expect("the script says so");
+    let (doctor, run) = rest.split_once("[looked]\n").expect("the script says so");
     assert!(doctor.contains("the no-IOMMU mode is on"), "{doctor}");
     for end in &wire.ends {
         let warning = format!("{end}: no IOMMU stands before it");
