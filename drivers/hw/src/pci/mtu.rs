@@ -182,13 +182,18 @@ impl Pci {
         let now = found.max(mtu);
         if let Some(entry) = raised.get_mut(&file) {
             let _desk = Desk::sit(&self.root);
-            if found < mtu {
-                self.set_mtu(&file, &interface, mtu)?;
-            }
-            entry.now = now;
             if let Some(note) = &mut entry.note {
                 note.write(entry.before, now);
             }
+            if found < mtu
+                && let Err(error) = self.set_mtu(&file, &interface, mtu)
+            {
+                if let Some(note) = &mut entry.note {
+                    note.write(entry.before, entry.now);
+                }
+                return Err(error);
+            }
+            entry.now = now;
             entry.users += 1;
             let before = entry.before;
             return Ok(Some(self.raised(file, interface, (before, now), false)));
@@ -205,16 +210,19 @@ impl Pci {
             return Ok(None);
         }
         let before = old.map_or(found, |(before, _)| before);
+        // First the note: setting an MTU may take seconds, and a process can be killed in them.
+        if let Some(note) = &mut note {
+            note.write(before, now);
+        }
         if found < mtu
             && let Err(error) = self.set_mtu(&file, &interface, mtu)
         {
-            // The note of somebody who was killed stays: what it says is still true.
-            let fresh = note.filter(|_| old.is_none());
-            fresh.into_iter().for_each(Note::discard);
+            match (note, old) {
+                // What the note of somebody who was killed said is still true.
+                (Some(mut note), Some((before, noted))) => note.write(before, noted),
+                (note, _) => note.into_iter().for_each(Note::discard),
+            }
             return Err(error);
-        }
-        if let Some(note) = &mut note {
-            note.write(before, now);
         }
         let entry = Raised {
             users: 1,

@@ -1,6 +1,7 @@
 //! The bus, on a tree of files.
 
 use std::fs;
+use std::sync::Mutex;
 
 use super::fake::Tree;
 use super::*;
@@ -397,6 +398,23 @@ fn an_mtu_that_a_killed_process_left_raised_goes_back_to_what_it_was_before_that
     drop(raised);
     assert_eq!(text(&file).unwrap(), "4000");
     assert!(!note.exists());
+}
+
+#[test]
+fn the_note_is_written_before_the_mtu_is_raised_as_a_kill_may_come_in_between() {
+    let (tree, vf, _) = with_vf(1500);
+    let note = tree.root().join(format!("run/rgen/pf-mtu-{A}"));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let kernel = move |file: &std::path::Path, words: &str| {
+        noted.lock().unwrap().push(text(&note).unwrap_or_default());
+        fs::write(file, words)
+    };
+    let pci = tree.pci(&[]).with_kernel(kernel);
+    let first = pci.raise_pf_mtu(vf, 9000).unwrap().unwrap();
+    let second = pci.raise_pf_mtu(vf, 9200).unwrap().unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["1500 9000", "1500 9200"]);
+    drop((first, second));
 }
 
 #[test]
