@@ -137,6 +137,7 @@ fn our_models_do_what_qemus_devices_do_under_the_same_driver() {
                 .is_none_or(|name| subject.name.contains(name))
         })
         .collect();
+    assert!(!subjects.is_empty(), "RGEN_SUBJECT names none: {chosen:?}");
     let traces = on_qemu(&guest, &subjects);
     let found: String = (0..)
         .zip(subjects.iter().zip(&traces))

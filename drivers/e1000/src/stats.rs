@@ -1,7 +1,7 @@
 //! What the device counts, added up over resets and registers that wrap or clear themselves.
 
 use hw::Bar;
-use intel::Counted;
+use intel::{Counted, went};
 use port::{Counters, Extended};
 
 use crate::regs::count::{self, Row};
@@ -96,7 +96,7 @@ impl Totals {
             } else {
                 let [a, b, c, d, ..] = value.to_le_bytes();
                 let now = u32::from_le_bytes([a, b, c, d]);
-                *sum += u64::from(now.wrapping_sub(*last));
+                *sum += went((*last).into(), now.into(), u32::MAX.into());
                 *last = now;
             }
         }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod control;
+mod counter;
 mod design;
 mod format;
 mod nic;
@@ -31,6 +32,7 @@ pub mod wait;
 mod wanted;
 
 pub use control::{Change, Control, Counted, Health, Setup};
+pub use counter::went;
 pub use design::{AROUND, Design, FCS, Layout, Start, TAG, Tail};
 pub use format::{Asks, Completion, DONE, Piece, REPORT, ReceiveFormat, SendFormat, Words};
 pub use nic::{INTEL, Nic};

@@ -2,7 +2,7 @@
 
 use hw::Bar;
 use hw::mmio::{Rc, Reg};
-use intel::Counted;
+use intel::{Counted, went};
 use port::{Counters, Extended};
 
 /// Bytes of the FCS.
@@ -190,7 +190,7 @@ impl Totals {
             if self.clears {
                 *sum += value;
             } else {
-                *sum += value.wrapping_sub(*last) & row.mask();
+                *sum += went(*last, value, row.mask());
                 *last = value;
             }
         }
