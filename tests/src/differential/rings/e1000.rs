@@ -7,6 +7,10 @@ use hugemem::Translator;
 
 use super::{Look, Rings, Slots, bits, hex, number};
 
+/// Receive filter control (82574 datasheet 317694 §10.2.5), and its bit for extended descriptors.
+const RFCTL: u32 = 0x5008;
+const EXTENDED: u32 = 1 << 15;
+
 /// Registers by name (§13.2, 82576 §8.1.2): those that the driver uses.
 const NAMES: &[(u32, &str)] = &[
     (0x0000, "CTRL"),
@@ -27,6 +31,7 @@ const NAMES: &[(u32, &str)] = &[
     (0x382c, "TADV"),
     (0x5000, "RXCSUM"),
     (0x5004, "RLPML"),
+    (RFCTL, "RFCTL"),
     (0x5818, "MRQC"),
 ];
 
@@ -86,7 +91,7 @@ struct Queues {
 
 impl Queues {
     fn written(&mut self, offset: u32, value: u32) {
-        if self.blocks.find(offset).is_some() {
+        if self.blocks.find(offset).is_some() || offset == RFCTL {
             self.registers.insert(offset, value);
         }
         // A reset (CTRL.RST) forgets them.
@@ -119,6 +124,14 @@ impl Queues {
         format!("{offset:#06x}")
     }
 
+    /// What receive descriptors say where they are legacy ones unless the driver wants more.
+    fn legacy_or_extended(&self) -> super::Say {
+        match self.registers.get(&RFCTL) {
+            Some(value) if value & EXTENDED != 0 => extended_rx,
+            _ => legacy_rx,
+        }
+    }
+
     fn list(&self, say: [super::Say; 2]) -> Vec<Slots> {
         let mut found = Vec::new();
         for (first, name, say) in [
@@ -145,7 +158,7 @@ impl Queues {
     }
 }
 
-/// 8254x and 82574: legacy descriptors.
+/// 8254x and 82574: legacy descriptors, and the 82574's extended ones.
 pub struct Legacy(Queues);
 
 /// 82576: advanced descriptors.
@@ -158,7 +171,7 @@ impl Default for Legacy {
                 rx: 0x2800,
                 tx: 0x3800,
                 stride: 0x100,
-                queues: 1,
+                queues: 2,
             },
             registers: BTreeMap::new(),
         })
@@ -197,13 +210,14 @@ macro_rules! registers_of_queues {
                 self.0.place(offset)
             }
             fn list(&mut self, _memory: &mut Translator) -> Vec<Slots> {
-                self.0.list([$rx, $tx])
+                let rx: fn(&Queues) -> super::Say = $rx;
+                self.0.list([rx(&self.0), $tx])
             }
         }
     };
 }
-registers_of_queues!(Legacy, legacy_rx, sent);
-registers_of_queues!(Advanced, advanced_rx, sent);
+registers_of_queues!(Legacy, Queues::legacy_or_extended, sent);
+registers_of_queues!(Advanced, |_| advanced_rx, sent);
 
 /// A send descriptor of either format: the half that the device writes status into, and all else
 /// of it, which it must leave alone.
@@ -245,6 +259,26 @@ fn legacy_rx(_: &Slots, slot: &[u8], look: &mut Look<'_>) -> Vec<(&'static str, 
     fields.push(("errors", hex(bits(second, 47, 40))));
     fields.push(("special", hex(bits(second, 63, 48))));
     fields
+}
+
+/// The 82574's extended write-back (317694 §7.1).
+fn extended_rx(_: &Slots, slot: &[u8], _: &mut Look<'_>) -> Vec<(&'static str, String)> {
+    let (first, second) = (number(slot, 0, 8), number(slot, 8, 8));
+    if second & 1 == 0 {
+        // Armed.
+        return Vec::new();
+    }
+    vec![
+        ("rss_type", bits(first, 3, 0).to_string()),
+        ("queue", bits(first, 12, 8).to_string()),
+        ("hash", hex(bits(first, 63, 32))),
+        ("status", hex(bits(second, 14, 0))),
+        ("ack", bits(second, 15, 15).to_string()),
+        ("packet_type", bits(second, 19, 16).to_string()),
+        ("errors", hex(bits(second, 31, 20))),
+        ("len", bits(second, 47, 32).to_string()),
+        ("vlan", hex(bits(second, 63, 48))),
+    ]
 }
 
 fn advanced_rx(_: &Slots, slot: &[u8], _: &mut Look<'_>) -> Vec<(&'static str, String)> {

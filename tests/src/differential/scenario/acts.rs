@@ -364,13 +364,22 @@ fn spread(mut stage: Stage, ports: [Box<dyn Port>; 2]) -> Result<(), Failure> {
     if !offered(&ports).contains(Offloads::RSS) {
         return Ok(());
     }
+    // The 82574 has two, the others more than are needed.
+    let most = |port: &dyn Port| {
+        let caps = port.caps();
+        *caps.rx_queues.range.end().min(caps.tx_queues.range.end())
+    };
+    let queues = most(&*ports[0]).min(most(&*ports[1])).min(4);
     let config = Config {
-        rx_queues: 4,
-        tx_queues: 4,
+        rx_queues: queues,
+        tx_queues: queues,
         offloads: Offloads::RX_CHECKSUM,
         rss: Some(Rss {
             key: (1..=40).collect(),
-            table: vec![0, 1, 2, 3],
+            table: (0..u16::try_from(queues).unwrap_or(4))
+                .cycle()
+                .take(4)
+                .collect(),
         }),
         ..Config::default()
     };
