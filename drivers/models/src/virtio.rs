@@ -6,9 +6,10 @@
 //!
 //! Where the standard leaves a choice, QEMU's is taken: the filter's rules, promiscuity after a
 //! reset, frames dropped (and counted) when there is no buffer or before `DRIVER_OK`, a broken
-//! chain that stops the device with `NEEDS_RESET`. One choice is the model's own: with several
-//! pairs of queues it spreads received frames by a hash of their addresses and ports, as QEMU's
-//! `tap` has the kernel do; the hash is no standard's.
+//! chain that stops the device with `NEEDS_RESET`, queues that come and go with the features that
+//! the driver writes, the number of queues that counts those, a control queue of 64 slots. One
+//! choice is the model's own: with several pairs of queues it spreads received frames by a hash of
+//! their addresses and ports, as QEMU's `tap` has the kernel do; the hash is no standard's.
 //!
 //! Not modelled: segmentation offloads (never offered), RSS and hash reports, MSI-X vectors (the
 //! registers read back "no vector"; interrupts are the line of INTx, which the ISR register lets
@@ -20,6 +21,7 @@ mod config;
 mod control;
 mod doorbell;
 mod filter;
+mod layout;
 mod legacy;
 mod options;
 mod pci;
@@ -107,7 +109,10 @@ impl VirtioNet {
     pub fn new(name: &str, options: &VirtioOptions) -> Self {
         let queues = options.queues();
         assert!(options.pairs > 0, "a network device has a pair of queues");
-        assert!(options.queue_size > 0, "a ring has slots");
+        assert!(
+            options.queue_size > 0 && options.control_size > 0,
+            "a ring has slots"
+        );
         let doorbells = u32::from(queues) * options.notify_multiplier.max(2);
         assert!(
             doorbells <= NOTIFY.end - NOTIFY.start,
@@ -123,7 +128,7 @@ impl VirtioNet {
             pci: PciSpace::new(options),
             negotiation: Negotiation::new(options.features()),
             queues: (0..queues)
-                .map(|index| Queue::new(index, options.queue_size))
+                .map(|index| Queue::new(index, options.slots(index, 1)))
                 .collect(),
             selected: 0,
             config: NetConfig::new(options),
@@ -174,19 +179,6 @@ impl VirtioNet {
     /// True while frames may move.
     fn is_running(&self) -> bool {
         self.negotiation.is_running() && self.pci.is_master()
-    }
-
-    /// The control queue's number: behind all pairs with multiqueue, else behind the first
-    /// (§5.1.2).
-    fn control_index(&self) -> Option<u16> {
-        if !self.has(feature::CTRL_VQ) {
-            return None;
-        }
-        Some(if self.has(feature::MQ) {
-            self.options.pairs * 2
-        } else {
-            2
-        })
     }
 
     fn sleeps(&self) -> bool {
@@ -366,8 +358,8 @@ impl Device for VirtioNet {
     }
 
     fn rings(&self) -> Vec<RingPlace> {
-        let pairs = self.options.pairs * 2;
-        let is_set_up = |queue: &&Queue| queue.index < pairs && queue.ring.is_some();
+        let control = self.pairs() * 2;
+        let is_set_up = |queue: &&Queue| queue.index < control && queue.ring.is_some();
         let place = |queue: &Queue| RingPlace {
             role: if queue.index.is_multiple_of(2) {
                 RingRole::Rx

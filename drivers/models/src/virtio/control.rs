@@ -132,7 +132,7 @@ impl VirtioNet {
             class::MAC => self.mac(number, data),
             class::VLAN => self.vlan(number, data),
             class::ANNOUNCE => self.announced(number, data),
-            class::MQ => self.pairs(number, data),
+            class::MQ => self.activate(number, data),
             _ => None,
         };
         if done.is_none() {
@@ -208,7 +208,7 @@ impl VirtioNet {
     }
 
     /// How many pairs of queues are in use (§5.1.6.5.5).
-    fn pairs(&mut self, number: u8, data: &[u8]) -> Option<()> {
+    fn activate(&mut self, number: u8, data: &[u8]) -> Option<()> {
         let pairs = u16::from_le_bytes(data.try_into().ok()?);
         let known = number == 0 && self.has(feature::MQ);
         (known && (1..=self.options.pairs).contains(&pairs)).then(|| self.active_pairs = pairs)

@@ -32,7 +32,7 @@ impl VirtioNet {
         if !self.is_legacy_register(offset, width) {
             return 0;
         }
-        let selected = self.queues.get(usize::from(self.selected));
+        let selected = self.queue();
         match offset {
             DEVICE_FEATURES => self.read_features(0, self.negotiation.offered),
             DRIVER_FEATURES => self.read_features(0, self.negotiation.written),
@@ -102,7 +102,7 @@ impl VirtioNet {
                 ));
             }
         }
-        self.negotiation.written = value;
+        self.set_written(value);
         self.accept(value);
     }
 
@@ -110,7 +110,7 @@ impl VirtioNet {
     fn legacy_queue(&mut self, page: u32) {
         let selected = self.selected;
         let bells = std::sync::Arc::clone(&self.bells);
-        let Some(queue) = self.queues.get_mut(usize::from(selected)) else {
+        let Some(queue) = self.queue_mut() else {
             self.object(format!(
                 "address of queue {selected} written: there is none"
             ));

@@ -64,10 +64,12 @@ pub struct VirtioOptions {
     pub speed_duplex: bool,
     /// Largest packet behind the Ethernet header; offered where given.
     pub mtu: Option<u16>,
-    /// Pairs of queues.
+    /// Pairs of queues, for a driver that accepts multiqueue; for others there is one.
     pub pairs: u16,
-    /// Slots of a ring, and the most that a driver may choose.
+    /// Slots of a ring for frames, and the most that a driver may choose.
     pub queue_size: u16,
+    /// The same of the control queue's ring.
+    pub control_size: u16,
     /// How the device finds out about posted buffers.
     pub notify: Notify,
     /// How often the status must be read after a reset until it shows 0.
@@ -106,6 +108,7 @@ impl Default for VirtioOptions {
             mtu: Some(9216),
             pairs: 1,
             queue_size: 1024,
+            control_size: 64,
             notify: Notify::Polls,
             reset_reads: 2,
             notify_multiplier: 4,
@@ -165,8 +168,24 @@ impl VirtioOptions {
         }
     }
 
-    /// Queues in all: pairs and, where offered, the control queue.
+    /// The most queues that there can be: pairs and, where offered, the control queue.
     pub(super) fn queues(&self) -> u16 {
-        self.pairs * 2 + u16::from(self.features() & feature::CTRL_VQ != 0)
+        self.pairs * 2 + u16::from(self.offers_control())
+    }
+
+    /// The most slots of a queue while there are `pairs` pairs; 0: there is no such queue.
+    pub(super) fn slots(&self, index: u16, pairs: u16) -> u16 {
+        let control = pairs * 2;
+        if index < control {
+            self.queue_size
+        } else if index == control && self.offers_control() {
+            self.control_size
+        } else {
+            0
+        }
+    }
+
+    fn offers_control(&self) -> bool {
+        self.features() & feature::CTRL_VQ != 0
     }
 }

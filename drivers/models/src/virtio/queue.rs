@@ -29,7 +29,7 @@ pub(super) use either;
 /// One virtqueue.
 pub(super) struct Queue {
     pub(super) index: u16,
-    /// The most slots that the driver may choose.
+    /// The most slots that the driver may choose; 0 while there is no such queue.
     pub(super) limit: u16,
     pub(super) size: u16,
     pub(super) enabled: bool,
@@ -73,6 +73,11 @@ impl Queue {
             touched: false,
             sleep: Sleep::Asleep,
         }
+    }
+
+    /// True if the device has this queue with the features that were written.
+    pub(super) fn exists(&self) -> bool {
+        self.limit > 0
     }
 
     /// As after a reset.

@@ -3,7 +3,6 @@
 use hw::mmio::RegInfo;
 
 use super::bits::{NO_VECTOR, feature, status};
-use super::queue::Queue;
 use super::ring::Rules;
 use super::{COMMON, CONFIG, ISR, MODERN_BAR, NOTIFY, Notify, VirtioNet};
 
@@ -137,7 +136,7 @@ impl VirtioNet {
                 self.read_features(negotiation.driver_select, negotiation.written)
             }
             common::CONFIG_VECTOR => u32::from(NO_VECTOR),
-            common::QUEUES => u32::try_from(self.queues.len()).expect("a u16 of them"),
+            common::QUEUES => u32::from(self.shown_queues()),
             common::STATUS => u32::from(self.read_status()),
             common::GENERATION => u32::from(self.config.generation),
             common::QUEUE_SELECT => u32::from(self.selected),
@@ -246,14 +245,6 @@ impl VirtioNet {
         }
     }
 
-    fn queue(&self) -> Option<&Queue> {
-        self.queues.get(usize::from(self.selected))
-    }
-
-    fn queue_mut(&mut self) -> Option<&mut Queue> {
-        self.queues.get_mut(usize::from(self.selected))
-    }
-
     /// `queue_enable` is written on the modern interface.
     fn enable(&mut self) {
         let state = self.negotiation.status;
@@ -283,6 +274,12 @@ impl VirtioNet {
         };
         let polls = self.options.notify == Notify::Polls;
         let index = self.selected;
+        if index == self.pairs() * 2 && !self.has(feature::CTRL_VQ) {
+            self.object(format!(
+                "queue {index} enabled, the control queue, without CTRL_VQ (§5.1.2)"
+            ));
+            return;
+        }
         let Some(queue) = self.queues.get_mut(usize::from(index)) else {
             return;
         };

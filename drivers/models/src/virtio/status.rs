@@ -206,8 +206,8 @@ impl VirtioNet {
         let value = u64::from(value);
         let written = self.negotiation.written;
         match self.negotiation.driver_select {
-            0 => self.negotiation.written = written & !u64::from(u32::MAX) | value,
-            1 => self.negotiation.written = written & u64::from(u32::MAX) | value << 32,
+            0 => self.set_written(written & !u64::from(u32::MAX) | value),
+            1 => self.set_written(written & u64::from(u32::MAX) | value << 32),
             half if value != 0 => {
                 self.object(format!("features {value:#x} written to half {half}"));
             }
@@ -227,6 +227,7 @@ impl VirtioNet {
 
     /// Everything as it was after power-up, but what lies outside the device.
     pub(super) fn reset_device(&mut self) {
+        self.set_written(0);
         for queue in &mut self.queues {
             queue.clear(&self.bells);
         }

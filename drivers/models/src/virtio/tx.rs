@@ -42,14 +42,11 @@ impl VirtioNet {
             return;
         }
         let limit = limit.min(ROUND);
-        let pairs = self.options.pairs;
+        let pairs = self.pairs();
         let mut tally = DeviceCounts::default();
         for n in 0..pairs {
             let pair = (n + self.turn) % pairs;
             let index = pair * 2 + 1;
-            if self.control_index() == Some(index) {
-                continue;
-            }
             let result = if pair < self.active_pairs {
                 self.take_from(index, batch, limit, &mut tally)
             } else {

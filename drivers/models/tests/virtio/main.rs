@@ -9,6 +9,7 @@ mod faults;
 mod filters;
 mod negotiation;
 mod objections;
+mod queues;
 mod rings;
 mod threaded;
 mod wire;

@@ -258,7 +258,7 @@ fn queues_are_set_up_whole_before_they_are_enabled() {
         enable(d, 8, addresses);
         d.bar.store16(24, 4);
     });
-    setup(0, "register of queue 9: there is none", |d, _| {
+    setup(CTRL | MQ, "register of queue 9: there is none", |d, _| {
         d.set_queue_size(9);
     });
     setup(
@@ -295,7 +295,7 @@ fn queues_are_enabled_between_features_ok_and_driver_ok() {
         }
         bar.store16(28, 1);
     });
-    running(&wish(0), "enabled after DRIVER_OK", |a| {
+    running(&wish(CTRL | MQ), "enabled after DRIVER_OK", |a| {
         let _queue = a.queue(3);
     });
 }

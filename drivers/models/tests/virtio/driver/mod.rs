@@ -180,12 +180,17 @@ impl Driver {
         }
         if self.wish.features & CTRL != 0 {
             let index = if self.wish.features & MQ != 0 {
-                self.bar.load16(18) - 1
+                self.most_pairs() * 2
             } else {
                 2
             };
             self.control = Some(self.queue(index));
         }
+    }
+
+    /// The most pairs that the configuration says the device has.
+    fn most_pairs(&self) -> u16 {
+        self.bar.load16(if self.wish.legacy { 28 } else { 0x2008 })
     }
 
     pub(crate) fn run(&self) {
