@@ -141,6 +141,9 @@ pub(crate) fn multiplier(text: &str) -> Result<Multiplier, QuantityError> {
     Ok(Multiplier::Rate(rate))
 }
 
+/// The longest time that can be asked for.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Reads a duration: `10s`, `500ms`, `3m`, `1h`; a bare number is seconds, as in TRex.
 pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
     let bad = |why: String| QuantityError::new(text, "a duration", why, DURATION_FORMS);
@@ -155,7 +158,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
         "h" => value * 3600.0,
         _ => return Err(bad(format!("`{unit}` is no unit of time"))),
     };
-    Duration::try_from_secs_f64(seconds).map_err(|_| bad("that is too long".to_owned()))
+    // Sums and products of times go on from here: none of a century overflows.
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if duration <= CENTURY => Ok(duration),
+        _ => Err(bad("that is too long".to_owned())),
+    }
 }
 
 /// Reads a share: `0.5%`, or `0.005`.
@@ -317,6 +324,7 @@ mod test {
                 .contains("`parsecs`")
         );
         assert!(duration("99999999999999999999s").is_err());
+        assert!(duration("876000h").is_ok() && duration("876001h").is_err());
         assert!(duration("s").is_err());
     }
 

@@ -11,6 +11,8 @@ use port::PortError;
 
 use crate::regs::{self, Mailbox as Bits};
 
+/// Announcements of the PF's own that may come before an answer.
+const INTERRUPTIONS: usize = 16;
 /// How long the PF may take: its driver may wait for a lock, or run on an emulated core.
 const ANSWER: Limit = Limit::of(2_000, 50);
 /// How long the other side may keep the buffer.
@@ -165,7 +167,7 @@ impl<B: Bar> Mailbox<B> {
             "the physical function reading a request",
             |own, _| own.take(Bits::PFACK),
         )?;
-        loop {
+        for _ in 0..INTERRUPTIONS {
             self.wait(ANSWER, "the physical function's answer", |own, _| {
                 own.seen.contains(Bits::PFSTS)
             })?;
@@ -189,6 +191,10 @@ impl<B: Bar> Mailbox<B> {
                 });
             }
         }
+        Err(PortError::Broken {
+            port: self.port.clone(),
+            what: "the physical function announces things instead of answering".to_owned(),
+        })
     }
 
     /// Reads what the PF left, and says so.

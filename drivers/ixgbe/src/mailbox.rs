@@ -94,6 +94,8 @@ impl Api {
     }
 }
 
+/// Announcements of the PF's own that may come before an answer.
+const INTERRUPTIONS: usize = 16;
 /// What the PF says of its own accord: a ping, for a change of its link or after its reset.
 const CONTROL: u32 = 0x100;
 /// In an answer: granted.
@@ -241,7 +243,7 @@ impl<B: Bar> Mailbox<B> {
             self.bar.write(regs::VFMAILBOX, Bits::empty());
         }
         heard?;
-        loop {
+        for _ in 0..INTERRUPTIONS {
             self.wait(self.patience, "the physical function's answer", |own, _| {
                 own.seen.contains(Bits::PFSTS)
             })?;
@@ -265,6 +267,10 @@ impl<B: Bar> Mailbox<B> {
                 });
             }
         }
+        Err(PortError::Broken {
+            port: self.port.clone(),
+            what: "the physical function announces things instead of answering".to_owned(),
+        })
     }
 
     /// Reads what the PF left, and says so.

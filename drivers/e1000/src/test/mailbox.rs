@@ -156,3 +156,22 @@ fn an_answer_to_something_else_is_told_and_a_device_that_is_gone_too() {
     let error = mailbox.ask(&message(request::LPE), 2).unwrap_err();
     assert!(matches!(error, PortError::Gone { .. }), "{error}");
 }
+
+#[test]
+fn a_pf_that_only_announces_things_is_not_listened_to_for_ever() {
+    const CONTROL: u32 = 0x100;
+    let registers = Registers::default();
+    registers.state(|state| {
+        state.values.insert(MEMORY, CONTROL);
+        state.device = Some(Box::new(|values, offset, written| {
+            let claims = written == Some(VFU);
+            if offset == BOX {
+                values.insert(BOX, if claims { VFU } else { PFACK | PFSTS });
+            }
+            values.insert(MEMORY, CONTROL);
+        }));
+    });
+    let mut mailbox = Mailbox::new(registers, "vf".into());
+    let error = mailbox.ask(&message(request::LPE), 2).unwrap_err();
+    assert!(matches!(error, PortError::Broken { .. }), "{error}");
+}

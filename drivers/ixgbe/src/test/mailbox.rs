@@ -214,3 +214,22 @@ fn from_version_1_5_on_the_sender_gives_the_buffer_back() {
     mailbox.ask(&message(request::LPE), 2).unwrap();
     assert_eq!(registers.written(BOX)[before..], [VFU, REQ, VFU, ACK]);
 }
+
+#[test]
+fn a_pf_that_only_announces_things_is_not_listened_to_for_ever() {
+    const CONTROL: u32 = 0x100;
+    let registers = Registers::default();
+    registers.state(|state| {
+        state.values.insert(MEMORY, CONTROL);
+        state.device = Some(Box::new(|values, offset, written| {
+            let claims = written == Some(VFU);
+            if offset == BOX {
+                values.insert(BOX, if claims { VFU } else { PFACK | PFSTS });
+            }
+            values.insert(MEMORY, CONTROL);
+        }));
+    });
+    let mut mailbox = Mailbox::new(registers, "vf".into());
+    let error = mailbox.ask(&message(request::LPE), 2).unwrap_err();
+    assert!(matches!(error, PortError::Broken { .. }), "{error}");
+}
