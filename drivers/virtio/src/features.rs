@@ -54,7 +54,7 @@ bitflags::bitflags! {
 impl Features {
     /// What the driver takes wherever it is offered. No `EVENT_IDX`: a polling driver suppresses
     /// notifications by flag, which costs less.
-    const ALWAYS: Self = Self::MTU
+    pub(crate) const ALWAYS: Self = Self::MTU
         .union(Self::MAC)
         .union(Self::STATUS)
         .union(Self::CTRL_VQ)

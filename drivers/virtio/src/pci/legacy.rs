@@ -23,7 +23,12 @@ pub(crate) struct Legacy<F: Function> {
     ids: (u16, u16),
     bar: F::Bar,
     offered: Features,
+    /// Slots of each ring.
+    sizes: Vec<u16>,
 }
+
+/// Most rings that the driver looks at.
+const RINGS: u16 = 1024;
 
 impl<F: Function> Legacy<F> {
     /// The device behind `function`, reset, and its features read.
@@ -43,14 +48,16 @@ impl<F: Function> Legacy<F> {
             ids,
             bar,
             offered: Features::empty(),
+            sizes: Vec::new(),
         };
-        device.reset().map_err(|error| match error {
+        let not_open = |error: PortError| match error {
             PortError::Gone { port } => OpenError::Gone { port },
             error => OpenError::Broken {
                 port: port.clone(),
                 what: error.to_string(),
             },
-        })?;
+        };
+        device.reset().map_err(not_open)?;
         let bits = u64::from(device.bar.read(legacy::DEVICE_FEATURES));
         device.offered = Features::from_bits_truncate(bits).sound();
         keeps_to_iommu(&device.function, device.offered)?;
@@ -61,7 +68,30 @@ impl<F: Function> Legacy<F> {
                 what: "ANY_LAYOUT".into(),
             });
         }
+        device.sizes = device.survey().map_err(not_open)?;
         Ok(device)
+    }
+
+    /// Slots of every ring, as they are once the device knows its features: which rings there are
+    /// follows from those, as for a device of the standard.
+    fn survey(&self) -> Result<Vec<u16>, PortError> {
+        self.negotiate(self.offered & Features::ALWAYS)?;
+        let sizes = (0..RINGS).map(|ring| self.size(ring));
+        let sizes = sizes.take_while(|&slots| slots > 0).collect();
+        self.reset()?;
+        Ok(sizes)
+    }
+
+    /// Acknowledges the device, and tells it its features; its status then.
+    fn negotiate(&self, features: Features) -> Result<Status, PortError> {
+        let bits = u32::try_from(features.bits())
+            .map_err(|_| self.broken("features beyond the drafts'".into()))?;
+        let status = Status::ACKNOWLEDGE;
+        self.bar.write(legacy::DEVICE_STATUS, status);
+        let status = status | Status::DRIVER;
+        self.bar.write(legacy::DEVICE_STATUS, status);
+        self.bar.write(legacy::DRIVER_FEATURES, bits);
+        Ok(status)
     }
 
     fn reset(&self) -> Result<(), PortError> {
@@ -150,7 +180,8 @@ impl<F: Function> Transport for Legacy<F> {
     }
 
     fn slots(&self, ring: u16) -> usize {
-        usize::from(self.size(ring))
+        let size = self.sizes.get(usize::from(ring));
+        size.map_or(0, |&size| usize::from(size))
     }
 
     fn is_legacy(&self) -> bool {
@@ -177,21 +208,13 @@ impl<F: Function> Transport for Legacy<F> {
 
     fn bring_up(&mut self, plan: &Plan, _patience: Patience) -> Result<Progress, PortError> {
         self.reset()?;
-        let status = Status::ACKNOWLEDGE;
-        self.bar.write(legacy::DEVICE_STATUS, status);
-        self.bar
-            .write(legacy::DEVICE_STATUS, status | Status::DRIVER);
-        let bits = u32::try_from(plan.features.bits())
-            .map_err(|_| self.broken("features beyond the drafts'".into()))?;
-        self.bar.write(legacy::DRIVER_FEATURES, bits);
+        let status = self.negotiate(plan.features)?;
         set_command(&self.function, pci::COMMAND_MASTER, true);
         for (ring, memory) in &plan.rings {
             self.set_up(*ring, memory)?;
         }
-        self.bar.write(
-            legacy::DEVICE_STATUS,
-            status | Status::DRIVER | Status::DRIVER_OK,
-        );
+        self.bar
+            .write(legacy::DEVICE_STATUS, status | Status::DRIVER_OK);
         self.status()?;
         Ok(Progress::Running)
     }

@@ -89,16 +89,17 @@ impl<F: Function> Modern<F> {
             offsets: Vec::new(),
             function,
         };
-        modern.reset().map_err(|error| match error {
+        let not_open = |error| match error {
             PortError::Gone { port } => OpenError::Gone { port },
             error => OpenError::Broken {
-                port: name,
+                port: name.clone(),
                 what: error.to_string(),
             },
-        })?;
+        };
+        modern.reset().map_err(not_open)?;
         modern.offered = modern.read_features().sound();
         keeps_to_iommu(&modern.function, modern.offered)?;
-        modern.sizes = modern.read_sizes();
+        modern.sizes = modern.survey().map_err(not_open)?;
         Ok(Ok(modern))
     }
 
@@ -116,6 +117,20 @@ impl<F: Function> Modern<F> {
             bits |= u64::from(self.common.read(common::DEVICE_FEATURE)) << (32 * half);
         }
         Features::from_bits_truncate(bits)
+    }
+
+    /// Slots of every ring, as they are once the device knows its features: which rings there are
+    /// follows from those. Several pairs, and the control queue behind them, are there only with
+    /// MQ (§5.1.2; QEMU makes and unmakes rings when features are written).
+    fn survey(&self) -> Result<Vec<u16>, PortError> {
+        match self.negotiate(self.offered & Features::ALWAYS) {
+            // A device that refuses what it offers does so again when it is started.
+            Ok(_) | Err(PortError::Refused { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let sizes = self.read_sizes();
+        self.reset()?;
+        Ok(sizes)
     }
 
     /// Slots of every ring. One that reads as zero is not there (§4.1.4.3).
