@@ -31,7 +31,9 @@ fn conforms(what: &str, least: usize, device: impl Fn(u8) -> Box<dyn Device>) {
         pages_2m: 160,
         ..Machine::default()
     };
-    let ends = machine.served_pair(["a", "b"], true).ends;
+    // Unposted: the suite takes a receiver's frames for armed once its tail was written, and a write
+    // that is still on its way to one model would race with the frames of the other.
+    let ends = machine.served_pair(["a", "b"], false).ends;
     let [first, second] = &ends;
     let job = Job {
         script: format!("./conformance --where pci:{first},{second} --lines {what}\n"),

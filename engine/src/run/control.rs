@@ -162,7 +162,7 @@ impl Run {
     /// home is known once they are closed.
     ///
     /// # Panics
-    /// The run forwards ([`forward`](super::forward)): it has no streams to send again.
+    /// The run forwards ([`forward`](fn@super::forward)): it has no streams to send again.
     #[must_use]
     pub fn join_open(mut self) -> (Outcome, Standby) {
         assert!(!self.stage.is_bare(), "only what has streams has trials");

@@ -3,7 +3,7 @@
 //! Our driver runs on QEMU's device (in a guest, through VFIO) and on our model (in this process).
 //! Both times a [`record::Recorder`] notes what passes between driver and device: registers, what
 //! the device writes to rings, frames as they arrive, counters. The two [`trace::Trace`]s are
-//! compared line by line ([`compare`]); what may differ is listed with its reason ([`allowed`]). Where
+//! compared line by line ([`mod@compare`]); what may differ is listed with its reason ([`mod@allowed`]). Where
 //! they differ otherwise, QEMU or the data sheet decides, and the model is corrected.
 //!
 //! What cannot be compared is not noted: anything that depends on the hour (how often a register is

@@ -14,6 +14,8 @@ use crate::runner::lab;
 
 /// What begins a line that holds a [`Sample`].
 const MARK: &str = "@sample ";
+/// How long nothing moves after a sample, for the models' counters to be read.
+const OUTSIDE_LOOKS: Duration = Duration::from_secs(2);
 /// The check in which the driver tests the device.
 pub(super) const SELF_TEST: &str = "its own tests of the device pass";
 /// Namespaces of the two ends.
@@ -303,6 +305,9 @@ fn samples(bench: &Bench, begins: bool) -> Fallible {
         let json = serde_json::to_string(&sample).map_err(|error| error.to_string())?;
         println!("{MARK}{json}");
     }
+    // What the models counted is read outside, when the lines have arrived there. Nothing comes
+    // from there to here that would say so.
+    std::thread::sleep(OUTSIDE_LOOKS);
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 pub use borrow::Borrowed;
 pub use report::{Entry, Report, Verdict};
-pub use rows::{Place, ROWS, Row};
+pub use rows::{Place, ROWS, Row, TAPPED};
 pub use way::{Ground, Way};
 
 use crate::conformance::{self, Check, Failure};

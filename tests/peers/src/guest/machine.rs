@@ -56,13 +56,16 @@ impl Taps {
     }
 
     /// What makes them, for a shell in a network namespace of its own: nothing but what the NICs
-    /// send is ever on a wire, and all that they send is, whatever its addresses are.
+    /// send is ever on a wire, and all that they send is, whatever its addresses are. (A bridge that
+    /// asks the packet filter drops what has a wrong header checksum.)
     pub(super) fn script(&self) -> String {
         let mut script = String::from(
             "set -e\n\
              for kind in all default; do\n\
              echo 1 > /proc/sys/net/ipv6/conf/$kind/disable_ipv6\n\
-             done\n",
+             done\n\
+             calls=/proc/sys/net/bridge/bridge-nf-call-iptables\n\
+             [ ! -e $calls ] || echo 0 > $calls\n",
         );
         for (bridge, taps, queues) in &self.pairs {
             script.push_str(&format!(
