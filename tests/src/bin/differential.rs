@@ -3,7 +3,7 @@
 //! `differential models NAME MAC MAC` plays it on two of our models, `differential devices NAME BDF
 //! BDF` on two devices of this machine that a wire joins. `differential compare NAME QEMU MODELS`
 //! compares two such texts, as files, and prints what differs and is not allowed to. NAME is a device's, as
-//! [`SUBJECTS`](rig::differential::SUBJECTS) has it.
+//! [`SUBJECTS`] has it.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -472,13 +472,6 @@ pub const ALLOWED: &[Allowed] = &[
     .sometimes(),
     Allowed::new(
         VIRTIO,
-        ("*", "*R16 common+0x18", "value"),
-        ("0x40", "0x100"),
-        "QEMU's control queue has 64 slots (hw/net/virtio-net.c, virtio_net_device_realize); the \
-         model's queues are all of one size",
-    ),
-    Allowed::new(
-        VIRTIO,
         ("*", "*R8 common+0x15", "value"),
         ("0x0", "*"),
         "the generation counts changes from any number on (virtio 1.2 §4.1.4.3.1); in the model \
