@@ -6,6 +6,7 @@
 //! answer. Some bits are cleared by reading, so what was seen is kept until it is used.
 
 use hw::Bar;
+use intel::message::Message;
 use intel::wait::{Limit, stuck, until};
 use port::PortError;
 
@@ -19,9 +20,6 @@ const ANSWER: Limit = Limit::of(2_000, 50);
 const BUFFER: Limit = Limit::of(50, 20);
 /// How long the PF's own reset may take.
 const PF_RESET: Limit = Limit::of(5_000, 500);
-
-/// Words of a message, at most.
-pub(crate) const WORDS: usize = 16;
 
 /// What a VF can ask. The low 16 bits of a message's first word.
 pub(crate) mod request {
@@ -58,9 +56,6 @@ const ACK: u32 = 1 << 31;
 const NACK: u32 = 1 << 30;
 /// In what the PF says: this VF may send requests. Without it, the VF has to begin again.
 const CLEAR_TO_SEND: u32 = 1 << 29;
-
-/// A message.
-pub(crate) type Message = [u32; WORDS];
 
 /// What the PF answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,19 @@
 //! A virtual function of 82576 or I350. It has rings, a link and counters of its own; its filters
 //! and the longest frame are its physical function's, which it asks through the mailbox.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
 use hw::pci::{MtuError, RaisedMtu};
+use intel::message::{Message, WORDS, about, message, random_address, text};
 use intel::{AROUND, Change, Control, Counted, Health, Setup, Spread, TAG, Wanted, is_group};
 use port::{Link, Mac, PortError};
 
 use crate::error::OpenError;
 use crate::filter;
 use crate::link;
-use crate::mailbox::{Answer, Mailbox, Message, WORDS, request};
+use crate::mailbox::{Answer, Mailbox, request};
 use crate::options::PfMtu;
 use crate::queues;
 use crate::regs::{self, Ctrl, QueueRegs, Status};
@@ -45,28 +45,6 @@ const ELSEWHERE: &str =
 /// The MTU under which frames of `longest` bytes with FCS and a tag are received.
 fn mtu_for(longest: usize) -> usize {
     longest.saturating_sub(AROUND + TAG)
-}
-
-/// A message that begins with `word`.
-fn message(word: u32) -> Message {
-    let mut message = [0; WORDS];
-    message[0] = word;
-    message
-}
-
-/// A message about an address.
-fn about(word: u32, mac: &Mac) -> Message {
-    let [a, b, c, d, e, f] = *mac;
-    let mut message = message(word);
-    message[1] = u32::from_le_bytes([a, b, c, d]);
-    message[2] = u32::from_le_bytes([e, f, 0, 0]);
-    message
-}
-
-/// A locally administered address, for a VF that its PF gives none.
-fn random_address() -> Mac {
-    let word = RandomState::new().build_hasher().finish().to_le_bytes();
-    [0x02, word[0], word[1], word[2], word[3], word[4]]
 }
 
 impl<F: Function> Vf<F> {
@@ -297,12 +275,6 @@ impl<F: Function> Vf<F> {
         }
         Ok(())
     }
-}
-
-/// An address as people write it.
-fn text(mac: &Mac) -> String {
-    let [a, b, c, d, e, f] = mac;
-    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
 impl<F: Function> Control for Vf<F> {

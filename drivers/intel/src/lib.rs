@@ -19,6 +19,7 @@ mod control;
 mod counter;
 mod design;
 mod format;
+pub mod message;
 mod nic;
 mod ring;
 mod rx;

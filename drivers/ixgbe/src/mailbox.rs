@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use hw::Bar;
+use intel::message::{Message, WORDS};
 use intel::wait::{Limit, stuck, until};
 use port::PortError;
 
@@ -24,9 +25,6 @@ const PF_RESET: Limit = Limit::of(5_000, 500);
 /// For so long a VF's own reset takes; before, the bits may not say yet that it is going on
 /// (Linux and DPDK wait 50 ms in all).
 const OWN_RESET: Duration = Duration::from_millis(50);
-
-/// Words of a message, at most.
-pub(crate) const WORDS: usize = 16;
 
 /// What a VF can ask. The low 16 bits of a message's first word.
 pub(crate) mod request {
@@ -104,9 +102,6 @@ const ACK: u32 = 1 << 31;
 const NACK: u32 = 1 << 30;
 /// In what the PF says: this VF may send requests. Without it, the VF has to begin again.
 const CLEAR_TO_SEND: u32 = 1 << 29;
-
-/// A message.
-pub(crate) type Message = [u32; WORDS];
 
 /// What the PF answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
+use intel::message::{Message, WORDS, about, message, random_address, text};
 use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted, is_group};
 use port::{Link, LinkState, Mac as Address, Offloads, PortError};
 
@@ -15,7 +16,7 @@ use crate::filter;
 use crate::jumbo::Jumbo;
 use crate::kind::{Mac, Model};
 use crate::link;
-use crate::mailbox::{Answer, Api, Mailbox, Message, WORDS, request};
+use crate::mailbox::{Answer, Api, Mailbox, request};
 use crate::pf::{hashed, words};
 use crate::plan::Has;
 use crate::queues::{self, RxSettings};
@@ -92,35 +93,6 @@ pub(crate) struct Vf<F: Function> {
     was_up: bool,
     hurried: bool,
     news: Vec<String>,
-}
-
-/// A message that begins with `word`.
-fn message(word: u32) -> Message {
-    let mut message = [0; WORDS];
-    message[0] = word;
-    message
-}
-
-/// A message about an address.
-fn about(word: u32, mac: &Address) -> Message {
-    let [a, b, c, d, e, f] = *mac;
-    let mut message = message(word);
-    message[1] = u32::from_le_bytes([a, b, c, d]);
-    message[2] = u32::from_le_bytes([e, f, 0, 0]);
-    message
-}
-
-/// A locally administered address, for a VF that its PF gives none.
-fn random_address() -> Address {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    let word = RandomState::new().build_hasher().finish().to_le_bytes();
-    [0x02, word[0], word[1], word[2], word[3], word[4]]
-}
-
-/// An address as people write it.
-fn text(mac: &Address) -> String {
-    let [a, b, c, d, e, f] = mac;
-    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
 /// How to make a PF's driver grant what it grants to those that it trusts.

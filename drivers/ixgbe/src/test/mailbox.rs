@@ -1,5 +1,6 @@
 use super::Registers;
-use crate::mailbox::{Answer, Api, Mailbox, WORDS, request};
+use crate::mailbox::{Answer, Api, Mailbox, request};
+use intel::message::message;
 use port::PortError;
 
 const BOX: u32 = 0x2fc;
@@ -51,12 +52,6 @@ fn pf(answers: Vec<Vec<u32>>) -> (Registers, Mailbox<Registers>) {
     });
     let mailbox = Mailbox::new(registers.clone(), "vf".into());
     (registers, mailbox)
-}
-
-fn message(word: u32) -> [u32; WORDS] {
-    let mut message = [0; WORDS];
-    message[0] = word;
-    message
 }
 
 #[test]
