@@ -6,6 +6,7 @@ use super::options::Kind;
 use super::pci::REGISTERS;
 use super::queue::{Side, locate};
 use super::stats::Stats;
+use super::table::Span;
 use crate::faults::Fault;
 
 /// A software semaphore is taken by being read (82574 §10.2.8.17).
@@ -17,6 +18,10 @@ const RCTL_NOT_82576: u32 = rctl::BSEX | 0xf << 27;
 const TCTL_RESERVED: u32 = 1 << 0 | 1 << 2;
 /// An address register's "select": 0 is the destination.
 const ADDRESS_SELECT: u32 = 3 << 16;
+/// What an address register's upper half keeps: address, select, valid; and a 82576's pools (82540
+/// §13.5.2, 82576 §8.10.15; the tests of Linux's `ethtool -t`).
+const ADDRESS_KEPT: u32 = 0x8003_ffff;
+const ADDRESS_KEPT_82576: u32 = 0x83ff_ffff;
 
 impl E1000 {
     /// The register that an access of a window leads to; None if it leads to none, which is said
@@ -173,30 +178,36 @@ impl E1000 {
                 let result = side.map_or(Ok(()), |side| side.store(word, value));
                 self.judge(result);
             }
-            _ => {
-                let reserved = value & !span.writable;
-                if reserved != 0 {
-                    self.object(format!(
-                        "{} at {offset:#x} written with {value:#x}: {reserved:#x} is reserved or \
-                         read-only",
-                        span.name
-                    ));
-                }
-                self.check_address(span.name, offset, value);
-                // Timers that are flushed by bit 31 do not keep it (82574 §10.2.5.10).
-                let flushes = matches!(offset, 0x2820 | 0x2920 | 0x3820 | 0x3920);
-                let kept = if flushes { 0xffff } else { span.writable };
-                self.registers.set(offset, value & kept);
-                if offset == reg::MRQC {
-                    self.check_spreading(value);
-                }
-            }
+            _ => self.keep(span, offset, value),
+        }
+    }
+
+    /// A register that nothing hangs on, or that is looked at when it is needed, is written.
+    fn keep(&mut self, span: &Span, offset: u32, value: u32) {
+        let reserved = value & !span.writable;
+        if reserved != 0 {
+            self.object(format!(
+                "{} at {offset:#x} written with {value:#x}: {reserved:#x} is reserved or read-only",
+                span.name
+            ));
+        }
+        self.check_address(span.name, offset, value);
+        // Timers that are flushed by bit 31 do not keep it (82574 §10.2.5.10).
+        let flushes = matches!(offset, 0x2820 | 0x2920 | 0x3820 | 0x3920);
+        let kept = match self.kind {
+            _ if flushes => 0xffff,
+            _ if !is_address_high(span.name, offset) => span.writable,
+            Kind::Igb => ADDRESS_KEPT_82576,
+            _ => ADDRESS_KEPT,
+        };
+        self.registers.set(offset, value & kept);
+        if offset == reg::MRQC {
+            self.check_spreading(value);
         }
     }
 
     fn check_address(&self, name: &str, offset: u32, value: u32) {
-        let is_high = name.starts_with("RA") && name != "RAID" && offset % 8 == 4;
-        if is_high && value & ADDRESS_SELECT != 0 {
+        if is_address_high(name, offset) && value & ADDRESS_SELECT != 0 {
             self.object(format!(
                 "address register {offset:#x} written with {value:#x}: not a destination"
             ));
@@ -341,6 +352,11 @@ impl E1000 {
             self.tails.set(side, index, value & 0xffff);
         }
     }
+}
+
+/// True for the upper half of an address register.
+fn is_address_high(name: &str, offset: u32) -> bool {
+    matches!(name, "RA" | "RA_MORE") && offset % 8 == 4
 }
 
 /// Which word of the mailbox is at `offset`.

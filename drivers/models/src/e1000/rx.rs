@@ -1,6 +1,8 @@
 //! Frames to the driver (82540 §3.2, 82574 §7.1, 82576 §7.1).
 
 mod filter;
+mod header;
+mod report;
 mod split;
 
 use std::sync::atomic::Ordering;
@@ -18,13 +20,14 @@ use crate::counters::DeviceCounts;
 use crate::faults::Fault;
 use crate::frames::{Carrier, Segment, WireFrame};
 use crate::{FCS, Mac};
+use header::Header;
+use report::{Format, Report, is_done, packet_type};
 
 /// Longest frame that any of the devices takes, and some room.
 pub(super) const SCRATCH: usize = 16_384 + 64;
 const EVERYONE: Mac = [0xff; 6];
-/// Descriptor type in `SRRCTL`, and the one with a single buffer.
+/// Descriptor type in `SRRCTL`.
 const DESCRIPTOR_TYPE: u32 = 7 << 25;
-const ONE_BUFFER: u32 = 1 << 25;
 
 /// What became of a frame.
 enum Verdict {
@@ -34,26 +37,18 @@ enum Verdict {
     TooLong,
 }
 
-/// A descriptor format.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Legacy,
-    /// The 82574's extended one and the 82576's advanced one: hash, status, length, tag in the
-    /// same places.
-    Extended,
-}
-
-/// What is said of a frame in its last descriptor.
-#[derive(Clone, Copy, Default)]
-struct Report {
-    status: u32,
-    tag: u16,
-    /// The low half of the first word.
-    kind: u32,
-    /// The high half of it.
-    value: u32,
-    /// Bytes of headers up to TCP's or UDP's, where there is IP.
-    header: u32,
+/// How a frame lies in its descriptors' buffers.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Descriptors.
+    count: u32,
+    /// Bytes in their buffers, but for the header's.
+    total: u32,
+    /// Bytes of a buffer.
+    size: u32,
+    format: Format,
+    /// What the first one's header buffer takes.
+    header: Header,
 }
 
 impl E1000 {
@@ -275,11 +270,21 @@ impl E1000 {
         let keeps_fcs = self.vf.is_none() && !self.registers.has(reg::RCTL, rctl::SECRC);
         let size = self.buffer_size(index);
         let len = u32::try_from(bytes.len()).expect("shorter than the scratch");
-        let total = len - if strips { 4 } else { 0 } + if keeps_fcs { 4 } else { 0 };
-        let Some(needed) = self.find_buffers(index, total.div_ceil(size))? else {
+        let cut = if strips { 4 } else { 0 };
+        let total = len - cut + if keeps_fcs { 4 } else { 0 };
+        let header = self.header_of(index, total, report.header.saturating_sub(cut));
+        let total = total - header.bytes;
+        let Some(count) = self.find_buffers(index, total.div_ceil(size).max(1))? else {
             return Ok(Verdict::NoBuffer);
         };
-        self.collect(index, needed, size, format)?;
+        let layout = Layout {
+            count,
+            total,
+            size,
+            format,
+            header,
+        };
+        self.collect(index, &layout)?;
         let end = if keeps_fcs { fcs(bytes) } else { [0; 4] };
         let parts: [&[u8]; 3] = if strips {
             [&bytes[..12], &bytes[16..], &end]
@@ -291,7 +296,7 @@ impl E1000 {
         for part in parts {
             sink.write(part).map_err(|fault| fault.to_string())?;
         }
-        self.write_back(index, needed, total, size, format, report)?;
+        self.write_back(index, &layout, report)?;
         self.raise_received(index);
         Ok(Verdict::Received)
     }
@@ -317,7 +322,7 @@ impl E1000 {
         let slots = queue.slots();
         let usable = !queue.broken && (!advanced || queue.is_enabled());
         let kind = queue.srrctl & DESCRIPTOR_TYPE;
-        if advanced && usable && slots > 0 && kind != 0 && kind != ONE_BUFFER {
+        if advanced && usable && slots > 0 && !header::is_known(kind >> 25) {
             return Err(format!("descriptor type {} in SRRCTL", kind >> 25));
         }
         if usable && slots > 0 && (tail >= slots || queue.head >= slots) {
@@ -345,47 +350,48 @@ impl E1000 {
         Ok(None)
     }
 
-    /// Looks at the next `count` descriptors, and keeps where their buffers are.
-    fn collect(&mut self, index: u32, count: u32, size: u32, format: Format) -> Result<(), String> {
+    /// Looks at the next descriptors, and keeps where their buffers are.
+    fn collect(&mut self, index: u32, layout: &Layout) -> Result<(), String> {
+        let &Layout { size, format, .. } = layout;
         self.segments.clear();
         let queue = &mut self.rx[index as usize];
         let (mut at, slots) = (queue.head, queue.slots());
         let ring = queue.ring(&mut self.memory)?;
-        for _ in 0..count {
+        for n in 0..layout.count {
             let slot = &ring[at as usize];
             let address = u64::from_le(slot[0].load(Ordering::Relaxed));
             let second = u64::from_le(slot[1].load(Ordering::Relaxed));
             if is_done(format, second) {
                 return Err(format!("descriptor {at} handed over with DD still set"));
             }
-            if address == 0 {
-                return Err(format!("descriptor {at} has no buffer"));
+            let header = if n == 0 { layout.header.bytes } else { 0 };
+            for (address, len) in [(second, header), (address, size)] {
+                if len == 0 {
+                    continue;
+                }
+                if address == 0 {
+                    return Err(format!("descriptor {at} has no buffer"));
+                }
+                let (iova, bytes) = (Iova::from_device(address), len as usize);
+                if !self.memory.covers(iova, bytes) {
+                    return Err(hugemem::IommuFault { iova, len: bytes }.to_string());
+                }
+                self.segments.push(Segment {
+                    iova: address,
+                    len,
+                    writable: true,
+                });
             }
-            let iova = Iova::from_device(address);
-            if !self.memory.covers(iova, size as usize) {
-                let len = size as usize;
-                return Err(hugemem::IommuFault { iova, len }.to_string());
-            }
-            self.segments.push(Segment {
-                iova: address,
-                len: size,
-                writable: true,
-            });
             at = if at + 1 == slots { 0 } else { at + 1 };
         }
         Ok(())
     }
 
     /// Writes the frame's descriptors back, first to last.
-    fn write_back(
-        &mut self,
-        index: u32,
-        count: u32,
-        total: u32,
-        size: u32,
-        format: Format,
-        report: &Report,
-    ) -> Result<(), String> {
+    fn write_back(&mut self, index: u32, layout: &Layout, report: &Report) -> Result<(), String> {
+        let &Layout {
+            count, total, size, ..
+        } = layout;
         let queue = &mut self.rx[index as usize];
         let (mut at, slots) = (queue.head, queue.slots());
         let ring = queue.ring(&mut self.memory)?;
@@ -405,7 +411,9 @@ impl E1000 {
             } else {
                 filled
             };
-            let (first, second) = if last { report } else { &middle }.words(format, length);
+            let (first, second) = if last { report } else { &middle }.words(layout.format, length);
+            let info = if n == 1 { layout.header.info } else { 0 };
+            let first = first.map(|first| first | u64::from(info));
             let slot = &ring[at as usize];
             at = if at + 1 == slots { 0 } else { at + 1 };
             if self.faults.strikes(Fault::RxCompletionLost) {
@@ -448,61 +456,5 @@ impl E1000 {
         self.stats.add(counter::GORC, size);
         self.stats.add(counter::TOR, size);
         self.stats.count_size(counter::PRC64, size);
-    }
-}
-
-/// True if the second word of a descriptor that the driver hands over still says what the last
-/// write-back did: the driver must have cleared something to know the next one. Where the length
-/// has a place of its own, that will do: Linux's `igb` looks at nothing else.
-fn is_done(format: Format, second: u64) -> bool {
-    match format {
-        Format::Legacy => second >> 32 & 1 == 1,
-        Format::Extended => second & 1 == 1 && second >> 32 & 0xffff != 0,
-    }
-}
-
-/// The packet type of the advanced descriptor (82576 §7.1.5.2).
-fn packet_type(packet: &Packet<'_>) -> u32 {
-    let Some(ip) = packet.ip else { return 0 };
-    let network = if ip.v6 { 0x40 } else { 0x10 };
-    let transport = match ip.transport {
-        Some(transport) if transport.tcp => 0x100,
-        Some(_) => 0x200,
-        None => 0,
-    };
-    network | transport
-}
-
-impl Report {
-    /// The two words of a write-back; None for a first one that stays.
-    fn words(&self, format: Format, length: u32) -> (Option<u64>, u64) {
-        let (length, tag) = (u64::from(length), u64::from(self.tag));
-        match format {
-            Format::Legacy => {
-                // Length, checksum (zero), status, errors, tag.
-                let [low, .., errors] = self.status.to_le_bytes();
-                let word = length | u64::from(low) << 32 | u64::from(errors) << 40 | tag << 48;
-                (None, word)
-            }
-            Format::Extended => (
-                Some(u64::from(self.kind) | u64::from(self.value) << 32),
-                u64::from(self.status) | length << 32 | tag << 48,
-            ),
-        }
-    }
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn a_descriptor_is_armed_by_clearing_done_or_the_length_where_that_is_apart() {
-        let written = 0x3 | 60 << 32;
-        assert!(is_done(Format::Extended, written));
-        assert!(!is_done(Format::Extended, written & !1));
-        assert!(!is_done(Format::Extended, 0x3), "as Linux's igb does it");
-        assert!(is_done(Format::Legacy, 1 << 32));
-        assert!(!is_done(Format::Legacy, 60));
     }
 }

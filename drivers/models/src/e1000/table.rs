@@ -77,6 +77,8 @@ const SPANS: &[Span] = &[
     span("RCTL", 0x100, 1, E | N | I, 0, ALL),
     span("FCTTV", 0x170, 1, E | N | I, 0, ALL),
     span("TXCW", 0x178, 1, E | I, 0, ALL),
+    // Not in the 82574's data sheet, as it has no fibre; but Linux's e1000e tests it there too.
+    span("TXCW", 0x178, 1, N, 0, 0xc000_ffff),
     span("TCTL", 0x400, 1, E | N | I, 0, ALL),
     span("TCTL_EXT", 0x404, 1, N | I, 0x10840, ALL),
     span("TIPG", 0x410, 1, E | N | I, 0x0060_2006, 0x3fff_ffff),

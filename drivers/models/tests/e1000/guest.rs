@@ -140,7 +140,7 @@ impl Ring {
         }
     }
 
-    fn read(&self, slot: u32, len: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, slot: u32, len: usize) -> Vec<u8> {
         let cells = &self.bytes[slot as usize * STRIDE..][..len];
         cells
             .iter()

@@ -8,6 +8,7 @@
 mod faults;
 mod filters;
 mod guest;
+mod headers;
 mod noise;
 mod objections;
 mod offloads;

@@ -383,3 +383,38 @@ fn what_is_sent_in_loopback_comes_back_and_meets_no_wire() {
         assert_clean(&sim);
     }
 }
+
+#[test]
+fn an_address_register_keeps_its_own_bits_alone() {
+    for (kind, kept) in [
+        (Kind::E1000, 0x8003_ffff),
+        (Kind::E1000e, 0x8003_ffff),
+        (Kind::Igb, 0x83ff_ffff),
+    ] {
+        let (sim, guest) = attached(kind);
+        for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, u32::MAX, 0] {
+            for entry in [0x5408, 0x5478] {
+                guest.bar.store32(entry, pattern);
+                guest.bar.store32(entry + 4, pattern);
+                let halves = [guest.bar.load32(entry), guest.bar.load32(entry + 4)];
+                assert_eq!(halves, [pattern, pattern & kept], "{kind:?} {entry:#x}");
+            }
+        }
+        // What no driver means for an address is objected to all the same.
+        let all = sim.objections();
+        let named = all.iter().all(|one| one.contains("not a destination"));
+        assert!(named && !all.is_empty(), "{kind:?}: {all:?}");
+    }
+}
+
+#[test]
+fn fibres_control_word_is_there_on_all_of_them_and_keeps_what_is_written() {
+    for kind in PARTS {
+        let (sim, guest) = attached(kind);
+        for value in [0x5a5a, 0xa5a5, 0xffff, 0] {
+            guest.bar.store32(0x178, value);
+            assert_eq!(guest.bar.load32(0x178), value, "{kind:?}");
+        }
+        assert_clean(&sim);
+    }
+}
