@@ -6,6 +6,7 @@ use super::Ixgbe;
 use super::bits::{ctrl, reg, ring};
 use super::eeprom::AUTO_READ;
 use super::interrupts::Interrupts;
+use super::options::Kind;
 use super::semaphore::Semaphores;
 use crate::faults::Fault;
 
@@ -100,6 +101,12 @@ impl Ixgbe {
     pub(super) fn in_reset(&mut self, offset: u32, is_read: bool) -> Option<u32> {
         self.let_time_pass();
         let stage = self.resetting.as_ref()?.stage;
+        // The semaphores are what goes on all the while: whoever resets an X540 holds one of them,
+        // and Linux's ixgbe gives it back at once.
+        let is_semaphore = matches!(offset, reg::SWSM | reg::SW_FW_SYNC);
+        if is_semaphore && self.kind != Kind::I82599 {
+            return None;
+        }
         match (stage, offset) {
             (Stage::Bits, reg::CTRL) if is_read => Some(self.look_at_control()),
             (Stage::Bits, reg::STATUS | reg::EEC) if is_read => Some(0),

@@ -370,3 +370,25 @@ fn what_a_self_test_writes_reads_back_as_on_the_hardware() {
         a.bar.store32(0x1028 + 0x40 * n, 0);
     }
 }
+
+#[test]
+fn a_semaphore_is_given_back_while_an_x540_resets() {
+    const SEMAPHORE: u32 = 0x1_0140;
+    const SYNC: u32 = 0x1_0160;
+    for kind in [Kind::X540, Kind::X550] {
+        let sim = stepped(kind);
+        let a = attach(&sim);
+        assert_eq!(a.bar.load32(SEMAPHORE) & 1, 0, "SMBI is taken");
+        assert_eq!(a.bar.load32(SYNC), 0, "and so is REGSMP");
+        a.bar.store32(SYNC, 1 << 31 | 2);
+        a.bar.store32(CTRL, RST);
+        // As Linux's ixgbe does it, without waiting for the reset's end.
+        assert_eq!(a.bar.load32(SYNC), 1 << 31 | 2, "what is held stays held");
+        a.bar.store32(SYNC, 1 << 31);
+        a.bar.store32(SYNC, 0);
+        a.bar.store32(SEMAPHORE, 0);
+        assert_eq!(a.bar.load32(SEMAPHORE) & 1, 0, "free again");
+        assert_eq!(a.bar.load32(CTRL), RST, "the reset goes on meanwhile");
+        assert_clean(&sim);
+    }
+}
