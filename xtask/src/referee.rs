@@ -15,7 +15,7 @@ use crate::run;
 /// What is judged, and by which kernel.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A driver of the kernel's (e1000e, igb, e1000, ixgbe, vmxnet3, virtio), or `all`.
+    /// A driver of the kernel's (e1000e, igb, igbvf, e1000, ixgbe, x540, x550, ixgbevf, x540vf, x550vf, vmxnet3, virtio), or `all`.
     #[arg(long, default_value = "all")]
     driver: String,
     /// Which of Debian's kernels: that of the release (`stable`), or of the backports (`newer`).

@@ -2,8 +2,8 @@
 
 use models::DeviceCounts;
 use models::Mac;
-use models::e1000::{E1000, E1000Options, Kind};
-use models::ixgbe::{Ixgbe, IxgbeOptions};
+use models::e1000::{self, E1000, E1000Options, Kind};
+use models::ixgbe::{self, Ixgbe, IxgbeOptions, IxgbeVf, IxgbeVfOptions};
 use models::virtio::{VirtioNet, VirtioOptions};
 use models::vmxnet3::{Vmxnet3, Vmxnet3Options};
 
@@ -29,8 +29,8 @@ pub struct Device {
     pub speed_bps: u64,
     /// The largest MTU that is tried; 0: none beyond 1500.
     pub mtu: u32,
-    /// The kernel shows the speed of the link.
-    pub shows_speed: bool,
+    /// Why no frame for others ever comes in, where the device has no promiscuous mode.
+    pub no_promiscuity: Option<&'static str>,
     /// Writes to it are posted, as on a bus. A device that only hypervisors have is told at once,
     /// and its driver relies on that.
     pub posts: bool,
@@ -90,8 +90,49 @@ const VIRTIO: &[Counter] = &[
     counter(&["interface tx_packets"], |c| c.tx_frames),
 ];
 
+/// ixgbevf's are the kernel's own, without FCS, but for the groups.
+const IXGBEVF: &[Counter] = &[
+    counter(&["rx_packets"], |c| c.rx_frames),
+    counter(&["tx_packets"], |c| c.tx_frames),
+    counter(&["rx_bytes"], |c| c.rx_bytes - FCS * c.rx_frames),
+    counter(&["multicast"], |c| c.rx_multicast),
+];
+
+/// igbvf's are the hardware's.
+const IGBVF: &[Counter] = &[
+    counter(&["rx_packets"], |c| c.rx_frames),
+    counter(&["tx_packets"], |c| c.tx_frames),
+    counter(&["rx_bytes"], |c| c.rx_bytes),
+    counter(&["tx_bytes"], |c| c.tx_bytes),
+    counter(&["multicast"], |c| c.rx_multicast),
+];
+
+/// Bytes of a frame's check sequence.
+const FCS: u64 = 4;
+
 fn e1000(kind: Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
-    E1000::boxed(name, &E1000Options::of(kind, mac))
+    let mut options = E1000Options::of(kind, mac);
+    // `ip link set … vf 0 mac …` was said: nobody makes up an address.
+    options.pf.mac = e1000::VfMac::Pinned;
+    E1000::boxed(name, &options)
+}
+
+fn ixgbe(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
+    Ixgbe::boxed(name, &IxgbeOptions::of(kind, mac))
+}
+
+/// A virtual function that is trusted, with an address that was set, beside a physical one that is
+/// promiscuous and takes long frames: all that a virtual one can have is had.
+fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
+    let mut options = IxgbeVfOptions::of(kind, mac);
+    options.pf = ixgbe::PfOptions {
+        mac: ixgbe::VfMac::Pinned,
+        mtu: 9000,
+        trusted: true,
+        promiscuous: true,
+        ..options.pf
+    };
+    IxgbeVf::boxed(name, &options)
 }
 
 /// All of them.
@@ -103,7 +144,7 @@ pub const DEVICES: &[Device] = &[
         model: |name, mac| e1000(Kind::E1000e, name, mac),
         speed_bps: 1_000_000_000,
         mtu: 9000,
-        shows_speed: true,
+        no_promiscuity: None,
         posts: true,
         counters: INTEL,
     },
@@ -114,7 +155,7 @@ pub const DEVICES: &[Device] = &[
         model: |name, mac| e1000(Kind::Igb, name, mac),
         speed_bps: 1_000_000_000,
         mtu: 9000,
-        shows_speed: true,
+        no_promiscuity: None,
         posts: true,
         counters: INTEL,
     },
@@ -125,7 +166,7 @@ pub const DEVICES: &[Device] = &[
         model: |name, mac| e1000(Kind::E1000, name, mac),
         speed_bps: 1_000_000_000,
         mtu: 9000,
-        shows_speed: true,
+        no_promiscuity: None,
         posts: true,
         counters: INTEL,
     },
@@ -133,18 +174,78 @@ pub const DEVICES: &[Device] = &[
         name: "ixgbe",
         title: "82599",
         module: "ixgbe",
-        model: |name, mac| {
-            let options = IxgbeOptions {
-                mac,
-                ..IxgbeOptions::default()
-            };
-            Ixgbe::boxed(name, &options)
-        },
+        model: |name, mac| ixgbe(ixgbe::Kind::I82599, name, mac),
         speed_bps: 10_000_000_000,
         mtu: 9000,
-        shows_speed: true,
+        no_promiscuity: None,
         posts: true,
         counters: IXGBE,
+    },
+    Device {
+        name: "x540",
+        title: "X540",
+        module: "ixgbe",
+        model: |name, mac| ixgbe(ixgbe::Kind::X540, name, mac),
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        no_promiscuity: None,
+        posts: true,
+        counters: IXGBE,
+    },
+    Device {
+        name: "x550",
+        title: "X550",
+        module: "ixgbe",
+        model: |name, mac| ixgbe(ixgbe::Kind::X550, name, mac),
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        no_promiscuity: None,
+        posts: true,
+        counters: IXGBE,
+    },
+    Device {
+        name: "ixgbevf",
+        title: "82599's virtual function",
+        module: "ixgbevf",
+        model: |name, mac| ixgbevf(ixgbe::Kind::I82599, name, mac),
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        no_promiscuity: Some("an 82599 has no promiscuous mode for its virtual functions"),
+        posts: true,
+        counters: IXGBEVF,
+    },
+    Device {
+        name: "x540vf",
+        title: "X540's virtual function",
+        module: "ixgbevf",
+        model: |name, mac| ixgbevf(ixgbe::Kind::X540, name, mac),
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        no_promiscuity: None,
+        posts: true,
+        counters: IXGBEVF,
+    },
+    Device {
+        name: "x550vf",
+        title: "X550's virtual function",
+        module: "ixgbevf",
+        model: |name, mac| ixgbevf(ixgbe::Kind::X550, name, mac),
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        no_promiscuity: None,
+        posts: true,
+        counters: IXGBEVF,
+    },
+    Device {
+        name: "igbvf",
+        title: "82576's virtual function",
+        module: "igbvf",
+        model: |name, mac| e1000(Kind::IgbVf, name, mac),
+        speed_bps: 1_000_000_000,
+        mtu: 9000,
+        no_promiscuity: Some("its mailbox has no word for the promiscuous mode"),
+        posts: true,
+        counters: IGBVF,
     },
     Device {
         name: "vmxnet3",
@@ -159,7 +260,7 @@ pub const DEVICES: &[Device] = &[
         },
         speed_bps: 10_000_000_000,
         mtu: 9000,
-        shows_speed: true,
+        no_promiscuity: None,
         posts: false,
         counters: VMXNET3,
     },
@@ -176,7 +277,7 @@ pub const DEVICES: &[Device] = &[
         },
         speed_bps: 10_000_000_000,
         mtu: 9000,
-        shows_speed: true,
+        no_promiscuity: None,
         posts: false,
         counters: VIRTIO,
     },
