@@ -17,8 +17,10 @@ const GRANT: u32 = 1 << 7;
 /// `EERD`, `EEWR`: go, and done.
 const START: u32 = 1 << 0;
 const DONE: u32 = 1 << 1;
-/// Words 0 to 3Eh and this one come out as the sum (§6.3.9).
+/// Words 0 to 3Eh and this one come out as the sum (§6.3.9); on X550 the two words behind it count
+/// too (as Linux's ixgbe has it).
 const CHECKSUM: usize = 0x3f;
+const LAST_OF_X550: usize = 0x41;
 const SUM: u16 = 0xbaba;
 
 /// The EEPROM and the registers in front of it.
@@ -55,8 +57,13 @@ impl Eeprom {
         for (word, pair) in words[0x90..].iter_mut().zip(mac.chunks_exact(2)) {
             *word = u16::from_le_bytes([pair[0], pair[1]]);
         }
+        let behind = match kind {
+            Kind::X550 => &words[CHECKSUM + 1..=LAST_OF_X550],
+            Kind::I82599 | Kind::X540 => &[],
+        };
         let sum = words[..CHECKSUM]
             .iter()
+            .chain(behind)
             .fold(0, |sum: u16, &word| sum.wrapping_add(word));
         words[CHECKSUM] = SUM.wrapping_sub(sum);
         Self {
@@ -144,9 +151,12 @@ mod test {
 
     #[test]
     fn the_words_that_a_driver_checks_come_out_right() {
+        for (kind, end) in [(Kind::I82599, 0x40), (Kind::X540, 0x40), (Kind::X550, 0x42)] {
+            let mut eeprom = Eeprom::new(kind, [2, 0, 0, 0, 0, 1]);
+            let sum = (0..end).fold(0u16, |sum, at| sum.wrapping_add(read(&mut eeprom, at)));
+            assert_eq!(sum, 0xbaba, "{kind:?}");
+        }
         let mut eeprom = Eeprom::new(Kind::I82599, [2, 0, 0, 0, 0, 1]);
-        let sum = (0..0x40).fold(0u16, |sum, at| sum.wrapping_add(read(&mut eeprom, at)));
-        assert_eq!(sum, 0xbaba);
         // Sections that words 3 to 0eh lead to would count too (Linux's ixgbe looks for them).
         assert!((3..0xf).all(|at| read(&mut eeprom, at) == 0));
         let firmware = u32::from(read(&mut eeprom, 0x0f));
