@@ -179,6 +179,7 @@ fn lab(tally: &mut Tally) {
         Part::Peers,
         Part::Guest,
         Part::Referee(Kernel::Stable),
+        Part::Referee(Kernel::Newer),
         Part::OwnKernel,
     ] {
         let name = format!("lab, {}", part.name());

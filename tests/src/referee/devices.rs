@@ -122,7 +122,8 @@ fn ixgbe(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
 }
 
 /// A virtual function that is trusted, with an address that was set, beside a physical one that is
-/// promiscuous and takes long frames: all that a virtual one can have is had.
+/// promiscuous and takes long frames: all that a virtual one can have is had. The latest speaks to
+/// its physical one by the later rules of the mailbox (API 1.5), the others by the older ones.
 fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
     let mut options = IxgbeVfOptions::of(kind, mac);
     options.pf = ixgbe::PfOptions {
@@ -130,6 +131,10 @@ fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
         mtu: 9000,
         trusted: true,
         promiscuous: true,
+        newest_api: match kind {
+            ixgbe::Kind::X550 => ixgbe::Api::V15,
+            ixgbe::Kind::I82599 | ixgbe::Kind::X540 => ixgbe::Api::V14,
+        },
         ..options.pf
     };
     IxgbeVf::boxed(name, &options)

@@ -6,22 +6,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::devices::Device;
+use super::heard::wait_until_heard;
 use super::log::Log;
-use super::net::{self, End, Fallible, datagrams, interface, run, stream, wait};
+use super::net::{self, End, Fallible, SHORT, datagrams, interface, overheard, run, stream, wait};
 use super::truth::{self, Sample};
 use super::{Entry, Verdict, mac};
 use crate::runner::lab;
 
 /// What begins a line that holds a [`Sample`].
 const MARK: &str = "@sample ";
-/// How long nothing moves after a sample, for the models' counters to be read.
-const OUTSIDE_LOOKS: Duration = Duration::from_secs(2);
 /// The check in which the driver tests the device.
 pub(super) const SELF_TEST: &str = "its own tests of the device pass";
 /// Namespaces of the two ends.
 const SPACES: [&str; 2] = ["a", "b"];
-/// How long nothing must come to count as nothing.
-const SHORT: Duration = Duration::from_secs(1);
 /// Bytes that a stream carries each way.
 const STREAM: usize = 2 << 20;
 
@@ -304,10 +301,8 @@ fn samples(bench: &Bench, begins: bool) -> Fallible {
         };
         let json = serde_json::to_string(&sample).map_err(|error| error.to_string())?;
         println!("{MARK}{json}");
+        wait_until_heard()?;
     }
-    // What the models counted is read outside, when the lines have arrived there. Nothing comes
-    // from there to here that would say so.
-    std::thread::sleep(OUTSIDE_LOOKS);
     Ok(())
 }
 
@@ -384,27 +379,6 @@ fn vlans(bench: &mut Bench) -> Outcome {
     Ok(Done::Passed)
 }
 
-/// Frames for an address that the other end has not: how many its interface takes.
-fn foreign(a: &End, b: &End, to: Ipv4Addr, count: i64) -> Fallible<i64> {
-    let before = b.number("statistics/rx_packets")?;
-    let (count, to) = (count.to_string(), to.to_string());
-    let _ = a.run(&[
-        "/tools/ping",
-        "-n",
-        "-q",
-        "-c",
-        &count,
-        "-i",
-        "0.01",
-        "-W",
-        "1",
-        &to,
-    ]);
-    // Some drivers look at their counters only every other second.
-    std::thread::sleep(Duration::from_millis(2500));
-    Ok(b.number("statistics/rx_packets")? - before)
-}
-
 /// Each end knows the other's address for good, so that nobody asks while frames are counted.
 fn acquaint(bench: &Bench) -> Fallible {
     let [a, b] = &bench.ends;
@@ -416,47 +390,35 @@ fn acquaint(bench: &Bench) -> Fallible {
     Ok(())
 }
 
+/// Frames that are sent to somebody else, each time.
+const FOREIGN: usize = 20;
+
+/// Of so many frames for `to`, `wanted` must come to the other end; `when`: under which
+/// circumstances.
+fn foreign(bench: &Bench, to: Ipv4Addr, wanted: usize, when: &str) -> Fallible {
+    let [a, b] = &bench.ends;
+    let took = overheard(a, b, to, FOREIGN, wanted)?;
+    if took == wanted {
+        return Ok(());
+    }
+    Err(format!("{took} of {FOREIGN} frames for {to} came {when}"))
+}
+
 fn promiscuous(bench: &mut Bench) -> Outcome {
     acquaint(bench)?;
     let [a, b] = &bench.ends;
     let stranger = Ipv4Addr::new(192, 0, 2, 77);
-    a.ip(&[
-        "neigh",
-        "replace",
-        &stranger.to_string(),
-        "lladdr",
-        "02:72:67:00:00:77",
-        "dev",
-        &a.dev,
-    ])?;
-    let took = foreign(a, b, stranger, 20)?;
-    if took != 0 {
-        return Err(format!(
-            "{took} of 20 foreign frames came without being asked for"
-        ));
-    }
+    let (to, address) = (stranger.to_string(), "02:72:67:00:00:77");
+    a.ip(&["neigh", "replace", &to, "lladdr", address, "dev", &a.dev])?;
+    foreign(bench, stranger, 0, "without being asked for")?;
     b.ip(&["link", "set", &b.dev, "promisc", "on"])?;
-    let took = foreign(a, b, stranger, 20)?;
+    let lacks = bench.device.no_promiscuity;
+    let wanted = if lacks.is_some() { 0 } else { FOREIGN };
+    let on = foreign(bench, stranger, wanted, "in promiscuous mode");
     b.ip(&["link", "set", &b.dev, "promisc", "off"])?;
-    if let Some(why) = bench.device.no_promiscuity {
-        return if took == 0 {
-            Ok(Done::NotOffered(why.into()))
-        } else {
-            Err(format!("{took} of 20 foreign frames came, and {why}"))
-        };
-    }
-    if took != 20 {
-        return Err(format!(
-            "{took} of 20 foreign frames came in promiscuous mode"
-        ));
-    }
-    let took = foreign(a, b, stranger, 20)?;
-    if took != 0 {
-        return Err(format!(
-            "{took} of 20 foreign frames came after promiscuous mode"
-        ));
-    }
-    Ok(Done::Passed)
+    on?;
+    foreign(bench, stranger, 0, "after promiscuous mode")?;
+    Ok(lacks.map_or(Done::Passed, |why| Done::NotOffered(why.into())))
 }
 
 fn groups(bench: &mut Bench) -> Outcome {
@@ -464,21 +426,12 @@ fn groups(bench: &mut Bench) -> Outcome {
     let [a, b] = &bench.ends;
     let group = Ipv4Addr::new(239, 1, 2, 3);
     a.ip(&["route", "replace", "239.0.0.0/8", "dev", &a.dev])?;
-    let took = foreign(a, b, group, 20)?;
-    if took != 0 {
-        return Err(format!(
-            "{took} of 20 frames came for a group that nobody had joined"
-        ));
-    }
+    foreign(bench, group, 0, "though nobody had joined")?;
     let address = "01:00:5e:01:02:03";
     b.ip(&["maddress", "add", address, "dev", &b.dev])?;
-    let took = foreign(a, b, group, 20)?;
+    let joined = foreign(bench, group, FOREIGN, "to who had joined");
     b.ip(&["maddress", "del", address, "dev", &b.dev])?;
-    if took != 20 {
-        return Err(format!(
-            "{took} of 20 frames came for a group that was joined"
-        ));
-    }
+    joined?;
     Ok(Done::Passed)
 }
 

@@ -7,9 +7,11 @@
 //! - [`devices`]: the kinds of models, and what the kernel makes of them;
 //! - [`inside`]: what is checked, in the guest, where this program runs again;
 //! - `net`, `log`: the guest's interfaces, and what its kernel says;
-//! - `truth`: what the driver counts beside what the model counts.
+//! - `truth`: what the driver counts beside what the model counts;
+//! - `heard`: the guest waits until the latter was looked at.
 
 pub mod devices;
+mod heard;
 pub mod inside;
 mod log;
 mod net;
@@ -25,6 +27,7 @@ use peers::{Guest, GuestError, Job, Machine};
 
 use crate::runner::{Entry, Verdict, lab};
 pub use devices::{DEVICES, Device};
+use heard::Heard;
 
 /// How long a guest may take, all checks included.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -43,7 +46,7 @@ pub enum RefereeError {
     /// A model could not be served.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// No folder for the sockets.
+    /// No folder for the sockets, or no room in it.
     #[error("no folder for the guest: {0}")]
     Folder(#[from] std::io::Error),
 }
@@ -115,6 +118,8 @@ pub fn run(
         ..Machine::default()
     };
     let wire = machine.served_pair(SOCKETS, device.posts);
+    let mut heard = Heard::new(folder.path())?;
+    machine.devices.extend(Heard::arguments());
     let [first, second] = &wire.ends;
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let job = Job {
@@ -145,6 +150,9 @@ pub fn run(
             tell(entry);
         } else if let Some(sample) = inside::sample(line) {
             books.take(sample, &pair.sim);
+            if let Err(error) = heard.say() {
+                eprintln!("the guest can't be told that it was heard: {error}");
+            }
         } else {
             eprintln!("guest: {line}");
         }

@@ -16,6 +16,16 @@ use rand::{Rng, SeedableRng};
 /// How long a transfer may stand still. Emulated processors on a busy host are slow.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long nothing must come to count as nothing.
+pub(super) const SHORT: Duration = Duration::from_secs(1);
+
+/// The port that nobody listens on (RFC 863).
+const DISCARD: u16 = 9;
+
+/// What is sent last, and how often.
+const FAREWELL: &[u8] = b"and that was the last";
+const LAST: u32 = 4;
+
 /// Bytes of an ICMP echo's header.
 const ICMP: usize = 8;
 
@@ -266,6 +276,59 @@ pub(super) fn datagrams(from: &End, to: &End, count: usize, largest: usize) -> F
         }
     }
     Ok(())
+}
+
+/// Sends `count` datagrams to `address`, and counts those that the other end's driver hands up,
+/// whoever they are for. What is sent to that end itself afterwards, on several ways through the
+/// queues, says that no more will come; if it were not `wanted` many by then, some time more is
+/// left to them.
+pub(super) fn overheard(
+    from: &End,
+    to: &End,
+    address: Ipv4Addr,
+    count: usize,
+    wanted: usize,
+) -> Fallible<usize> {
+    let all = to.inside(|| {
+        let (family, kind) = (AddressFamily::Packet, SockType::Datagram);
+        let socket = socket(family, kind, SockFlag::empty(), SockProtocol::EthIp)?;
+        let socket = UdpSocket::from(socket);
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok(socket)
+    })?;
+    let socket = || from.inside(|| UdpSocket::bind((from.ip, 0)));
+    let send = |socket: &UdpSocket, what: &[u8], to: Ipv4Addr| {
+        let sent = socket.send_to(what, (to, DISCARD));
+        sent.map(drop).map_err(|error| format!("{to}: {error}"))
+    };
+    let sender = socket()?;
+    for n in 0..count {
+        send(&sender, &content(n as u64, 64), address)?;
+    }
+    for _ in 0..LAST {
+        send(&socket()?, FAREWELL, to.ip)?;
+    }
+    let (mut heard, mut last) = (0, 0);
+    let mut packet = [0; 2048];
+    while last < LAST || heard < wanted {
+        if last == LAST {
+            let more = all.set_read_timeout(Some(SHORT));
+            more.map_err(|error| error.to_string())?;
+        }
+        let len = match all.recv(&mut packet) {
+            Ok(len) => len,
+            Err(_) if last == LAST => break,
+            Err(error) => return Err(format!("{}: {error}", to.name)),
+        };
+        let packet = &packet[..len];
+        let destination = packet.get(16..20);
+        if destination == Some(&address.octets()) {
+            heard += 1;
+        } else if destination == Some(&to.ip.octets()) && packet.ends_with(FAREWELL) {
+            last += 1;
+        }
+    }
+    Ok(heard)
 }
 
 fn same(sent: &[u8], received: &[u8]) -> Fallible {

@@ -6,8 +6,8 @@
 //!
 //! - [`peers`](mod@peers_root): DPDK's testpmd and tshark.
 //! - [`guest`]: QEMU, and a kernel and modules for its guests.
-//! - [`referee`](mod@referee_root): a kernel with its own network drivers, and their tools; the
-//!   newer kernel is built when a referee asks for it.
+//! - [`referee`](mod@referee_root): a kernel with its own network drivers, and their tools: that of
+//!   the release, and that of its backports.
 //! - [`own_kernel`]: another kernel for them, with the ways of VFIO that no kernel of Debian's has.
 
 mod debian;
@@ -81,7 +81,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let parts = if options.own_kernel {
         &[Part::Guest, Part::OwnKernel][..]
     } else {
-        &[Part::Peers, Part::Guest, Part::Referee(Kernel::Stable)]
+        &[
+            Part::Peers,
+            Part::Guest,
+            Part::Referee(Kernel::Stable),
+            Part::Referee(Kernel::Newer),
+        ]
     };
     for &part in parts {
         match build(part, options.again)? {
