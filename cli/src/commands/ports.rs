@@ -32,7 +32,11 @@ const ALWAYS: &[Always] = &[
     },
     Always {
         port: "sim:igb",
-        what: "the same with Intel's NICs: sim:e1000, sim:e1000e, sim:igb, sim:igbvf",
+        what: "the same with Intel's NICs: sim:e1000, sim:e1000e, sim:igb, sim:igbvf; ,mtu=N",
+    },
+    Always {
+        port: "sim:ixgbe",
+        what: "82599, and sim:ixgbevf; ,device=x540|x550 ,mtu=N ,pf_mtu=auto|raise|keep ,host_mtu=N",
     },
     Always {
         port: "vhost-user:/run/a.sock",

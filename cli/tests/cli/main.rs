@@ -4,5 +4,6 @@
 mod common;
 mod documents;
 mod endings;
+mod jumbo;
 mod ndr;
 mod refusals;

@@ -6,6 +6,48 @@ use crate::OpenError;
 use crate::spec::Spec;
 use virtio::Choice;
 
+/// Which of the options of Intel's NICs one of them has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Intel {
+    /// How many queues it may be given, and that in words; none where it has one.
+    queues: Option<(u64, &'static str)>,
+    /// It is a virtual function, or may be one.
+    pf_mtu: bool,
+}
+
+impl Intel {
+    /// 8254x and 82574.
+    pub(crate) const E1000: Self = Self {
+        queues: None,
+        pf_mtu: false,
+    };
+    /// 82576.
+    pub(crate) const IGB: Self = Self {
+        queues: Some((16, "1 to 16 queues each way")),
+        pf_mtu: false,
+    };
+    /// Its virtual function.
+    pub(crate) const IGBVF: Self = Self {
+        queues: None,
+        pf_mtu: true,
+    };
+    /// Any of these, on PCI.
+    pub(crate) const E1000_PCI: Self = Self {
+        pf_mtu: true,
+        ..Self::IGB
+    };
+    /// 82599 and its kin.
+    pub(crate) const IXGBE: Self = Self {
+        queues: Some((64, "1 to 64 queues each way")),
+        pf_mtu: false,
+    };
+    /// Their virtual functions, or either on PCI.
+    pub(crate) const IXGBEVF: Self = Self {
+        pf_mtu: true,
+        ..Self::IXGBE
+    };
+}
+
 /// A port string's options while they are taken.
 pub(crate) struct Options<'a> {
     spec: &'a Spec,
@@ -208,18 +250,21 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// What to ask of a device of the e1000 families; `queues` if it may have several.
-    pub(crate) fn e1000(&mut self, queues: bool) -> Result<e1000::Options, OpenError> {
-        let queues = match queues {
-            true => self.number("queues", "1 to 16 queues each way", 1, 16)?,
-            false => None,
+    /// What to ask of one of Intel's NICs, which may have the options of `may`.
+    pub(crate) fn intel(&mut self, may: Intel) -> Result<intel::Options, OpenError> {
+        let queues = match may.queues {
+            None => None,
+            Some((most, allowed)) => self.number("queues", allowed, 1, most)?,
         };
-        Ok(e1000::Options {
+        Ok(intel::Options {
             queues: queues.and_then(|queues| usize::try_from(queues).ok()),
             rx_slots: self.slots("rx_slots")?,
             tx_slots: self.slots("tx_slots")?,
             mtu: self.mtu()?,
-            pf_mtu: self.pf_mtu()?.unwrap_or_default(),
+            pf_mtu: match may.pf_mtu {
+                true => self.pf_mtu()?,
+                false => None,
+            },
         })
     }
 
@@ -230,22 +275,13 @@ impl<'a> Options<'a> {
     }
 
     /// What becomes of a physical function's MTU.
-    fn pf_mtu(&mut self) -> Result<Option<e1000::PfMtu>, OpenError> {
-        self.parsed("pf_mtu", "auto, raise or keep", |value| match value {
-            "auto" => Some(e1000::PfMtu::Auto),
-            "raise" => Some(e1000::PfMtu::Raise),
-            "keep" => Some(e1000::PfMtu::Keep),
+    fn pf_mtu(&mut self) -> Result<Option<intel::PfMtu>, OpenError> {
+        let allowed = "auto, raise or keep; a simulated host's own MTU is host_mtu=BYTES";
+        self.parsed("pf_mtu", allowed, |value| match value {
+            "auto" => Some(intel::PfMtu::Auto),
+            "raise" => Some(intel::PfMtu::Raise),
+            "keep" => Some(intel::PfMtu::Keep),
             _ => None,
-        })
-    }
-
-    /// What to ask of a device of the ixgbe family.
-    pub(crate) fn ixgbe(&mut self) -> Result<ixgbe::Options, OpenError> {
-        let queues = self.number("queues", "1 to 64 queues each way", 1, 64)?;
-        Ok(ixgbe::Options {
-            queues: queues.and_then(|queues| usize::try_from(queues).ok()),
-            rx_slots: self.slots("rx_slots")?,
-            tx_slots: self.slots("tx_slots")?,
         })
     }
 
@@ -297,6 +333,30 @@ mod test {
         assert_eq!(options.choice("packed").unwrap(), Some(Choice::On));
         assert_eq!(options.number("queues", "1 to 8", 1, 8).unwrap(), Some(4));
         options.done("").unwrap();
+    }
+
+    #[test]
+    fn a_physical_functions_mtu_is_a_choice_and_its_number_is_the_simulated_hosts() {
+        let take = |text: &str, may| {
+            let spec = spec(text);
+            let mut options = Options::of(&spec);
+            let taken = options.intel(may)?;
+            options.done("").map(|()| (taken.mtu, taken.pf_mtu))
+        };
+        for (text, choice) in [
+            ("pf_mtu=raise", intel::PfMtu::Raise),
+            ("pf_mtu=keep", intel::PfMtu::Keep),
+            ("pf_mtu=auto", intel::PfMtu::Auto),
+        ] {
+            let text = format!("0000:03:10.0,mtu=9000,{text}");
+            let taken = take(&text, Intel::IXGBEVF).unwrap();
+            assert_eq!(taken, (Some(9000), Some(choice)));
+            let error = take(&text, Intel::IXGBE).unwrap_err();
+            assert!(matches!(error, OpenError::UnknownOption { .. }), "{error}");
+        }
+        let error = take("sim:ixgbevf,pf_mtu=9710", Intel::IXGBEVF).unwrap_err();
+        let cure = error.remedy().unwrap();
+        assert!(cure.contains("host_mtu="), "{cure}");
     }
 
     #[test]

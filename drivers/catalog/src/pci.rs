@@ -5,17 +5,15 @@ use hw::vfio::{Options as VfioOptions, Vfio, VfioFunction};
 use port::Port;
 
 use crate::OpenError;
-use crate::options::Options;
+use crate::options::{Intel, Options};
 use crate::spec::Spec;
 
 /// Options of a virtio device.
 const VIRTIO: &str = "packed, in_order, mergeable, indirect, queues";
 /// Options of a vmxnet3.
 const VMXNET3: &str = "revision, data_ring, rx_data_ring, queues, rx_slots, tx_slots";
-/// Options of a device of the e1000 families.
-const E1000: &str = "queues, rx_slots, tx_slots, mtu, pf_mtu";
-/// Options of a device of the ixgbe family.
-const IXGBE: &str = "queues, rx_slots, tx_slots";
+/// Options of a device of the e1000 or ixgbe families.
+const INTEL: &str = "queues, rx_slots, tx_slots, mtu, pf_mtu (of a virtual function)";
 
 /// Opens the device at `bdf`, which `vfio-pci` holds.
 pub(crate) fn open(spec: &Spec, bdf: Bdf) -> Result<Box<dyn Port>, OpenError> {
@@ -65,14 +63,14 @@ fn open_vmxnet3(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, Op
 
 fn open_e1000(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
     let mut given = Options::of(spec);
-    let options = given.e1000(true)?;
-    given.done(E1000)?;
+    let options = given.intel(Intel::E1000_PCI)?;
+    given.done(INTEL)?;
     Ok(e1000::open_pci(function, &options)?)
 }
 
 fn open_ixgbe(spec: &Spec, function: VfioFunction) -> Result<Box<dyn Port>, OpenError> {
     let mut given = Options::of(spec);
-    let options = given.ixgbe()?;
-    given.done(IXGBE)?;
+    let options = given.intel(Intel::IXGBEVF)?;
+    given.done(INTEL)?;
     Ok(ixgbe::open_pci(function, &options)?)
 }

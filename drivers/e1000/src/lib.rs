@@ -22,7 +22,6 @@ mod filter;
 mod kind;
 mod link;
 mod mailbox;
-mod options;
 mod pf;
 mod plan;
 mod queues;
@@ -40,8 +39,8 @@ use intel::{Control, Nic};
 use port::{Port, PortError};
 
 pub use error::OpenError;
+pub use intel::{Options, PfMtu};
 pub use kind::Kind;
-pub use options::{Options, PfMtu};
 
 use kind::Model;
 use pf::Pf;
@@ -97,8 +96,10 @@ pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn P
     let function = Arc::new(function);
     let control: Box<dyn Control> = if is_vf {
         let function = Arc::clone(&function);
-        Box::new(Vf::open(function, bar.clone(), options.pf_mtu)?)
+        let pf_mtu = options.pf_mtu.unwrap_or_default();
+        Box::new(Vf::open(function, bar.clone(), pf_mtu)?)
     } else {
+        intel::refuse_pf_mtu(&port, options)?;
         Box::new(Pf::open(Arc::clone(&function), bar.clone(), model)?)
     };
     let mut nic = Nic::new(function, bar, model, caps, control);

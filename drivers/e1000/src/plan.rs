@@ -2,12 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use intel::Fit;
+use intel::{Fit, Options};
 use port::{Caps, Limits, Offloads};
 
 use crate::desc::SEGMENTS;
 use crate::kind::{Kind, Model};
-use crate::options::Options;
 
 /// Fewest slots of a ring: what every device of the families has.
 const SLOTS_MIN: usize = 32;

@@ -2,6 +2,7 @@
 //! all in BAR 0.
 
 use hw::mmio::{Reg, Rw};
+use intel::mailbox::Bits as Mailbox;
 
 bitflags::bitflags! {
     /// Device control (§13.4.1).
@@ -137,9 +138,9 @@ bitflags::bitflags! {
     /// Control of one receive queue (§13.4.30, 82576 §8.10.7).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Rxdctl: u32 {
-        /// Fetches ahead at 8 empty slots.
+        /// Fetches ahead once the device holds fewer than 8 slots.
         const PTHRESH_8 = 8;
-        /// Fetches from memory with 8 slots armed.
+        /// Fetches ahead only what has 8 slots armed at least.
         const HTHRESH_8 = 8 << 8;
         /// Writes each completion back at once.
         const WTHRESH_1 = 1 << 16;
@@ -153,9 +154,9 @@ bitflags::bitflags! {
     /// Control of one send queue (§13.4.42, 82576 §8.12.10).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Txdctl: u32 {
-        /// Fetches ahead at 8 posted slots.
+        /// Fetches ahead once the device holds fewer than 8 slots.
         const PTHRESH_8 = 8;
-        /// Fetches from memory with a slot posted.
+        /// Fetches ahead as soon as one slot is posted.
         const HTHRESH_1 = 1 << 8;
         /// Writes each completion back at once (legacy devices; igb: with a threshold of 0).
         const WTHRESH_1 = 1 << 16;
@@ -209,33 +210,11 @@ bitflags::bitflags! {
         const UDP_IPV6 = 1 << 23;
         const _ = !0;
     }
-
-    /// A virtual function's mailbox (82576 §8.14.2).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) struct Mailbox: u32 {
-        /// Tells the PF that there is a message.
-        const REQ = 1 << 0;
-        /// Tells the PF that its message was read.
-        const ACK = 1 << 1;
-        /// The buffer is the VF's.
-        const VFU = 1 << 2;
-        /// The buffer is the PF's.
-        const PFU = 1 << 3;
-        /// The PF left a message. Cleared by reading.
-        const PFSTS = 1 << 4;
-        /// The PF has read the VF's message. Cleared by reading.
-        const PFACK = 1 << 5;
-        /// The PF is resetting.
-        const RSTI = 1 << 6;
-        /// The PF has been reset. Cleared by reading.
-        const RSTD = 1 << 7;
-        const _ = !0;
-    }
 }
 
 hw::register_bits!(
     Ctrl: u32, Status: u32, Eecd: u32, CtrlExt: u32, Mdic: u32, Rctl: u32, Tctl: u32,
-    Rxcsum: u32, Rxdctl: u32, Txdctl: u32, Srrctl: u32, Mrqc: u32, Rfctl: u32, Mailbox: u32,
+    Rxcsum: u32, Rxdctl: u32, Txdctl: u32, Srrctl: u32, Mrqc: u32, Rfctl: u32,
 );
 
 hw::registers! {
@@ -376,106 +355,4 @@ impl QueueRegs {
     pub(crate) const fn tdwb(self) -> Reg<u64, Rw> {
         Reg::at(self.0 + 0x38)
     }
-}
-
-/// Counters. Those of a physical function are cleared by reading (§13.7).
-pub(crate) mod count {
-    use hw::mmio::Reg;
-
-    /// A counter: its datasheet name, its first register, and whether it has two (low, high).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) struct Row {
-        /// Datasheet name.
-        pub(crate) name: &'static str,
-        /// Its first byte.
-        pub(crate) offset: u32,
-        /// Whether it has 64 bits.
-        pub(crate) wide: bool,
-    }
-
-    impl Row {
-        /// The register, or the first of two.
-        pub(crate) const fn low(self) -> Reg<u32, hw::mmio::Ro> {
-            Reg::at(self.offset)
-        }
-
-        /// The second.
-        pub(crate) const fn high(self) -> Reg<u32, hw::mmio::Ro> {
-            Reg::at(self.offset + 4)
-        }
-    }
-
-    const fn row(name: &'static str, offset: u32) -> Row {
-        Row {
-            name,
-            offset,
-            wide: false,
-        }
-    }
-
-    const fn wide(name: &'static str, offset: u32) -> Row {
-        Row {
-            name,
-            offset,
-            wide: true,
-        }
-    }
-
-    /// Counters of a physical function.
-    pub(crate) const PF: &[Row] = &[
-        row("CRCERRS", 0x4000),
-        row("ALGNERRC", 0x4004),
-        row("SYMERRS", 0x4008),
-        row("RXERRC", 0x400c),
-        row("MPC", 0x4010),
-        row("SCC", 0x4014),
-        row("ECOL", 0x4018),
-        row("MCC", 0x401c),
-        row("LATECOL", 0x4020),
-        row("COLC", 0x4028),
-        row("DC", 0x4030),
-        row("RLEC", 0x4040),
-        row("XONRXC", 0x4048),
-        row("XONTXC", 0x404c),
-        row("XOFFRXC", 0x4050),
-        row("XOFFTXC", 0x4054),
-        row("PRC64", 0x405c),
-        row("PRC127", 0x4060),
-        row("PRC255", 0x4064),
-        row("PRC511", 0x4068),
-        row("PRC1023", 0x406c),
-        row("PRC1522", 0x4070),
-        row("GPRC", 0x4074),
-        row("BPRC", 0x4078),
-        row("MPRC", 0x407c),
-        row("GPTC", 0x4080),
-        wide("GORC", 0x4088),
-        wide("GOTC", 0x4090),
-        row("RNBC", 0x40a0),
-        row("RUC", 0x40a4),
-        row("RFC", 0x40a8),
-        row("ROC", 0x40ac),
-        row("RJC", 0x40b0),
-        wide("TOR", 0x40c0),
-        wide("TOT", 0x40c8),
-        row("TPR", 0x40d0),
-        row("TPT", 0x40d4),
-        row("PTC64", 0x40d8),
-        row("PTC127", 0x40dc),
-        row("PTC255", 0x40e0),
-        row("PTC511", 0x40e4),
-        row("PTC1023", 0x40e8),
-        row("PTC1522", 0x40ec),
-        row("MPTC", 0x40f0),
-        row("BPTC", 0x40f4),
-    ];
-
-    /// Counters of a virtual function: 32 bits, never cleared (82576 §8.18.73).
-    pub(crate) const VF: &[Row] = &[
-        row("VFGPRC", 0x0f10),
-        row("VFGPTC", 0x0f14),
-        row("VFGORC", 0x0f18),
-        row("VFGOTC", 0x0f34),
-        row("VFMPRC", 0x0f3c),
-    ];
 }

@@ -1,10 +1,86 @@
 //! What the device counts, added up over resets and registers that wrap or clear themselves.
 
 use hw::Bar;
-use intel::{Counted, went};
+use intel::{Counted, Row};
 use port::{Counters, Extended};
 
-use crate::regs::count::{self, Row};
+/// What a counter is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    TxFrames,
+    TxBytes,
+    /// Bytes of good and bad frames.
+    TxTotal,
+    TxErrors,
+    RxFrames,
+    RxBytes,
+    /// Bytes of good and bad frames.
+    RxTotal,
+    RxMissed,
+    RxErrors,
+    Nothing,
+}
+
+/// A row of a table: datasheet name, first byte, whether it has 64 bits in two registers, part.
+type Line = (&'static str, u32, bool, Part);
+
+/// Counters of a physical function, cleared by reading (§13.7).
+const PF: &[Line] = &[
+    ("CRCERRS", 0x4000, false, Part::RxErrors),
+    ("ALGNERRC", 0x4004, false, Part::RxErrors),
+    ("SYMERRS", 0x4008, false, Part::Nothing),
+    ("RXERRC", 0x400c, false, Part::RxErrors),
+    ("MPC", 0x4010, false, Part::RxMissed),
+    ("SCC", 0x4014, false, Part::Nothing),
+    ("ECOL", 0x4018, false, Part::TxErrors),
+    ("MCC", 0x401c, false, Part::Nothing),
+    ("LATECOL", 0x4020, false, Part::TxErrors),
+    ("COLC", 0x4028, false, Part::Nothing),
+    ("DC", 0x4030, false, Part::Nothing),
+    ("RLEC", 0x4040, false, Part::Nothing),
+    ("XONRXC", 0x4048, false, Part::Nothing),
+    ("XONTXC", 0x404c, false, Part::Nothing),
+    ("XOFFRXC", 0x4050, false, Part::Nothing),
+    ("XOFFTXC", 0x4054, false, Part::Nothing),
+    ("PRC64", 0x405c, false, Part::Nothing),
+    ("PRC127", 0x4060, false, Part::Nothing),
+    ("PRC255", 0x4064, false, Part::Nothing),
+    ("PRC511", 0x4068, false, Part::Nothing),
+    ("PRC1023", 0x406c, false, Part::Nothing),
+    ("PRC1522", 0x4070, false, Part::Nothing),
+    ("GPRC", 0x4074, false, Part::RxFrames),
+    ("BPRC", 0x4078, false, Part::Nothing),
+    ("MPRC", 0x407c, false, Part::Nothing),
+    ("GPTC", 0x4080, false, Part::TxFrames),
+    ("GORC", 0x4088, true, Part::RxBytes),
+    ("GOTC", 0x4090, true, Part::TxBytes),
+    ("RNBC", 0x40a0, false, Part::Nothing),
+    ("RUC", 0x40a4, false, Part::RxErrors),
+    ("RFC", 0x40a8, false, Part::Nothing),
+    ("ROC", 0x40ac, false, Part::RxErrors),
+    ("RJC", 0x40b0, false, Part::Nothing),
+    ("TOR", 0x40c0, true, Part::RxTotal),
+    ("TOT", 0x40c8, true, Part::TxTotal),
+    ("TPR", 0x40d0, false, Part::Nothing),
+    ("TPT", 0x40d4, false, Part::Nothing),
+    ("PTC64", 0x40d8, false, Part::Nothing),
+    ("PTC127", 0x40dc, false, Part::Nothing),
+    ("PTC255", 0x40e0, false, Part::Nothing),
+    ("PTC511", 0x40e4, false, Part::Nothing),
+    ("PTC1023", 0x40e8, false, Part::Nothing),
+    ("PTC1522", 0x40ec, false, Part::Nothing),
+    ("MPTC", 0x40f0, false, Part::Nothing),
+    ("BPTC", 0x40f4, false, Part::Nothing),
+];
+
+/// Counters of a virtual function: 32 bits, never cleared (82576 §8.18.73).
+const VF: &[Line] = &[
+    ("VFGPRC", 0x0f10, false, Part::RxFrames),
+    ("VFGPTC", 0x0f14, false, Part::TxFrames),
+    ("VFGORC", 0x0f18, false, Part::RxBytes),
+    ("VFGOTC", 0x0f34, false, Part::TxBytes),
+    ("VFMPRC", 0x0f3c, false, Part::Nothing),
+];
 
 /// Counters that QEMU's 8254x clears by reading, as hardware clears all of them. Its others run
 /// freely (QEMU, `hw/net/e1000.c`, `macreg_readops`).
@@ -28,10 +104,7 @@ enum Source {
 /// Counters of one device, since the port was opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Totals {
-    rows: &'static [Row],
-    sums: Box<[u64]>,
-    /// What a counter that is never cleared showed last.
-    last: Box<[u32]>,
+    sums: intel::Totals<Part>,
     source: Source,
     /// Frames that queues dropped for want of buffers ([`crate::regs::QueueRegs::rqdpc`]).
     dropped: u64,
@@ -40,116 +113,79 @@ pub(crate) struct Totals {
 impl Totals {
     /// Of a physical function, whose counters are cleared by reading.
     pub(crate) fn pf() -> Self {
-        Self::new(count::PF, Source::Pf)
+        Self::new(PF, Source::Pf)
     }
 
     /// Of QEMU's 8254x, of whose counters some run freely.
     pub(crate) fn qemu() -> Self {
-        Self::new(count::PF, Source::Qemu)
+        Self::new(PF, Source::Qemu)
     }
 
     /// Of a virtual function, whose counters run freely.
     pub(crate) fn vf() -> Self {
-        Self::new(count::VF, Source::Vf)
+        Self::new(VF, Source::Vf)
     }
 
-    fn new(rows: &'static [Row], source: Source) -> Self {
+    fn new(lines: &[Line], source: Source) -> Self {
         Self {
-            rows,
-            sums: vec![0; rows.len()].into_boxed_slice(),
-            last: vec![0; rows.len()].into_boxed_slice(),
+            sums: intel::Totals::new(lines.iter().map(|line| row(line, source))),
             source,
             dropped: 0,
         }
     }
 
-    /// What the registers show. A counter of 64 bits is cleared by reading its second half, so
-    /// that goes last (82576 §8.18).
-    fn read<B: Bar>(&self, bar: &B) -> Vec<u64> {
-        let one = |row: &Row| {
-            let low = u64::from(bar.read(row.low()));
-            if row.wide {
-                low | u64::from(bar.read(row.high())) << 32
-            } else {
-                low
-            }
-        };
-        self.rows.iter().map(one).collect()
-    }
-
-    /// Adds what was counted since the last time. `is_there` is asked after the registers were
-    /// read: of a device that is gone nothing is added.
+    /// Adds what was counted since the last time, if the device `is_there` afterwards.
     pub(crate) fn sample<B: Bar>(&mut self, bar: &B, is_there: impl FnOnce() -> bool) {
-        let values = self.read(bar);
-        if !is_there() {
-            return;
-        }
-        let sums = self.sums.iter_mut().zip(&mut self.last);
-        for ((row, value), (sum, last)) in self.rows.iter().zip(values).zip(sums) {
-            let clears = match self.source {
-                Source::Pf => true,
-                Source::Qemu => QEMU_CLEARS.contains(&row.name),
-                Source::Vf => false,
-            };
-            if clears {
-                *sum += value;
-            } else {
-                let [a, b, c, d, ..] = value.to_le_bytes();
-                let now = u32::from_le_bytes([a, b, c, d]);
-                *sum += went((*last).into(), now.into(), u32::MAX.into());
-                *last = now;
-            }
-        }
+        self.sums.sample(bar, is_there);
     }
 
     /// Reads and forgets: after a reset, and when the port is opened.
     pub(crate) fn forget<B: Bar>(&mut self, bar: &B) {
-        let values = self.read(bar);
-        for (last, value) in self.last.iter_mut().zip(values) {
-            let [a, b, c, d, ..] = value.to_le_bytes();
-            *last = u32::from_le_bytes([a, b, c, d]);
-        }
+        self.sums.forget(bar);
     }
 
     /// Adds frames that queues dropped for want of buffers.
     pub(crate) fn drop_frames(&mut self, frames: u64) {
         self.dropped += frames;
     }
+}
 
-    fn sum(&self, names: &[&str]) -> u64 {
-        let rows = self.rows.iter().zip(&self.sums);
-        rows.filter(|(row, _)| names.contains(&row.name))
-            .map(|(_, sum)| sum)
-            .sum()
+fn row(&(name, offset, wide, part): &Line, source: Source) -> Row<Part> {
+    let clears = match source {
+        Source::Pf => true,
+        Source::Qemu => QEMU_CLEARS.contains(&name),
+        Source::Vf => false,
+    };
+    Row {
+        name: name.to_owned(),
+        offset,
+        mask: if wide { u64::MAX } else { u32::MAX.into() },
+        clears,
+        part,
     }
 }
 
 impl Counted for Totals {
     fn counters(&self) -> Counters {
+        let sum = |part| self.sums.sum(part);
         // QEMU's 8254x leaves the octets of good frames at zero.
-        let octets = |good: &[&str], total: &[&str]| match self.sum(good) {
-            0 if self.source == Source::Qemu => self.sum(total),
+        let octets = |good, total| match sum(good) {
+            0 if self.source == Source::Qemu => sum(total),
             octets => octets,
         };
         Counters {
-            tx_frames: self.sum(&["GPTC", "VFGPTC"]),
-            tx_bytes: octets(&["GOTC", "VFGOTC"], &["TOT"]),
-            tx_errors: self.sum(&["ECOL", "LATECOL"]),
-            rx_frames: self.sum(&["GPRC", "VFGPRC"]),
-            rx_bytes: octets(&["GORC", "VFGORC"], &["TOR"]),
-            rx_missed: self.sum(&["MPC"]) + self.dropped,
-            rx_errors: self.sum(&["CRCERRS", "ALGNERRC", "RXERRC", "RUC", "ROC"]),
+            tx_frames: sum(Part::TxFrames),
+            tx_bytes: octets(Part::TxBytes, Part::TxTotal),
+            tx_errors: sum(Part::TxErrors),
+            rx_frames: sum(Part::RxFrames),
+            rx_bytes: octets(Part::RxBytes, Part::RxTotal),
+            rx_missed: sum(Part::RxMissed) + self.dropped,
+            rx_errors: sum(Part::RxErrors),
         }
     }
 
     fn extended(&self) -> Vec<Extended> {
-        let rows = self.rows.iter().zip(&self.sums);
-        let mut all: Vec<_> = rows
-            .map(|(row, &value)| Extended {
-                name: row.name.to_owned(),
-                value,
-            })
-            .collect();
+        let mut all = self.sums.extended();
         if self.source != Source::Vf {
             all.push(Extended {
                 name: "RQDPC".to_owned(),

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
-use hw::pci::{MtuError, RaisedMtu};
+use intel::mailbox::{Answer, Mailbox};
 use intel::message::{Message, WORDS, about, message, random_address, text};
-use intel::{AROUND, Change, Control, Counted, Health, Setup, Spread, TAG, Wanted, is_group};
+use intel::{
+    AROUND, Change, Control, Counted, Health, Host, HostMtu, InTheWay, PfMtu, Setup, Spread, TAG,
+    Wanted, is_group,
+};
 use port::{Link, Mac, PortError};
 
 use crate::error::OpenError;
 use crate::filter;
 use crate::link;
-use crate::mailbox::{Answer, Mailbox, request};
-use crate::options::PfMtu;
+use crate::mailbox::{self, request};
 use crate::queues;
 use crate::regs::{self, Ctrl, QueueRegs, Status};
 use crate::stats::Totals;
@@ -32,15 +34,9 @@ pub(crate) struct Vf<F: Function> {
     is_given: bool,
     totals: Totals,
     running: (u32, u32),
-    pf_mtu: PfMtu,
-    /// What was done to the PF's MTU, which lasts as long as this.
-    raised: Option<RaisedMtu>,
+    host_mtu: HostMtu,
     news: Vec<String>,
 }
-
-/// What to do where the PF's MTU is in the way, and cannot be seen from here.
-const ELSEWHERE: &str =
-    "on the host: ip link set dev <PF interface> mtu 9000; or a smaller MTU here: mtu=1500";
 
 /// The MTU under which frames of `longest` bytes with FCS and a tag are received.
 fn mtu_for(longest: usize) -> usize {
@@ -50,7 +46,7 @@ fn mtu_for(longest: usize) -> usize {
 impl<F: Function> Vf<F> {
     /// Resets the device, and learns its address from the PF.
     pub(crate) fn open(function: Arc<F>, bar: F::Bar, pf_mtu: PfMtu) -> Result<Self, OpenError> {
-        let mailbox = Mailbox::new(bar.clone(), function.name().to_owned());
+        let mailbox = mailbox::open(bar.clone(), function.name().to_owned());
         let mut vf = Self {
             function,
             bar,
@@ -59,8 +55,7 @@ impl<F: Function> Vf<F> {
             is_given: false,
             totals: Totals::vf(),
             running: (0, 0),
-            pf_mtu,
-            raised: None,
+            host_mtu: HostMtu::new(pf_mtu, InTheWay::WhenRefused),
             news: Vec::new(),
         };
         vf.quiesce()?;
@@ -122,20 +117,23 @@ impl<F: Function> Vf<F> {
         message: &Message,
         len: usize,
         what: impl FnOnce() -> String,
-        cure: &str,
+        cure: impl FnOnce(&Host) -> String,
     ) -> Result<(), PortError> {
         match self.mailbox.ask(message, len)? {
             Answer::Granted(_) => Ok(()),
             Answer::Refused(_) => Err(PortError::Refused {
                 port: self.name(),
                 what: what(),
-                cure: Some(cure.to_owned()),
+                cure: Some(cure(&Host::of(&*self.function))),
             }),
         }
     }
 
     fn set_own_address(&mut self, mac: &Mac) -> Result<(), PortError> {
-        let cure = "on the host: ip link set dev PF vf N trust on, or vf N mac ADDRESS";
+        let cure = |host: &Host| {
+            let mac = host.vf(&format!("mac {}", text(mac)));
+            format!("the host gave this VF its address; {mac}")
+        };
         let what = || format!("the address {}", text(mac));
         self.ask(&about(request::SET_MAC, mac), 3, what, cure)
     }
@@ -146,7 +144,7 @@ impl<F: Function> Vf<F> {
         if wanted.mac.is_some() || !self.is_given {
             self.set_own_address(&own)?;
         }
-        let cure = "on the host: ip link set dev PF vf N trust on";
+        let cure = |host: &Host| host.vf("trust on");
         let clear = about(request::SET_MAC | request::CLEAR, &own);
         let more: Vec<Mac> = wanted.stations().copied().collect();
         let cleared = self.ask(&clear, 3, || "an empty filter".into(), cure);
@@ -170,7 +168,7 @@ impl<F: Function> Vf<F> {
             let high = pair.get(1).copied().unwrap_or(0);
             *word = u32::from(pair[0]) | u32::from(high) << 16;
         }
-        let cure = "look in the host's log what its igb driver says";
+        let cure = |_: &Host| "look in the host's log what its igb driver says".to_owned();
         self.ask(&list, WORDS, || "a list of groups".into(), cure)?;
         // Groups beyond those are received with all others.
         let all = wanted.all_multicast || hashes.len() > HASHES;
@@ -182,7 +180,10 @@ impl<F: Function> Vf<F> {
     fn set_vlan(&mut self, id: u16, on: bool) -> Result<(), PortError> {
         let mut vlan = message(request::VLAN | if on { request::ON } else { 0 });
         vlan[1] = u32::from(id);
-        let cure = "the host gave this VF a VLAN of its own: ip link set dev PF vf N vlan 0";
+        let cure = |host: &Host| {
+            let none = host.vf("vlan 0");
+            format!("the host gave this VF a VLAN of its own, or has no room for another; {none}")
+        };
         self.ask(&vlan, 2, || format!("VLAN {id}"), cure)
     }
 
@@ -194,75 +195,27 @@ impl<F: Function> Vf<F> {
         Ok(matches!(answer, Answer::Granted(_)))
     }
 
-    /// A refusal of frames of `longest` bytes, with what is in the way and the cure.
-    fn too_long(&self, longest: usize, why: Option<&MtuError>) -> PortError {
-        let what = match why {
-            Some(why) => format!("frames of {longest} bytes: {why}"),
-            None => format!("frames of {longest} bytes"),
-        };
-        PortError::Refused {
-            port: self.name(),
-            what,
-            cure: why.and_then(MtuError::remedy).or(Some(ELSEWHERE.into())),
-        }
-    }
-
-    /// Raises the PF's MTU to this VF's; false if it already was as large. The PF forgets its
-    /// VFs over that, and has to be begun with again.
-    fn raise_pf_mtu(&mut self, mtu: usize) -> Result<bool, MtuError> {
-        let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
-        let Some(raised) = self.function.raise_pf_mtu(mtu)? else {
-            return Ok(false);
-        };
-        let RaisedMtu {
-            interface,
-            before,
-            now,
-            was_left,
-            ..
-        } = &raised;
-        let story = if *was_left {
-            format!("it was raised from {before} by a run that was killed")
-        } else {
-            format!("it was {before}")
-        };
-        self.news.push(format!(
-            "the MTU of {interface}, the physical function, is {now} for as long as this runs \
-             ({story}, and will be {before} again)"
-        ));
-        // The one that was held before goes now, and so it stays raised all the time.
-        self.raised = Some(raised);
-        Ok(true)
-    }
-
-    /// Before the PF is asked: its MTU is raised if the user wants that, once.
-    fn raise_first(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
-        let is_enough = |raised: &RaisedMtu| raised.now as usize >= mtu_for(setup.longest);
-        if self.pf_mtu != PfMtu::Raise || self.raised.as_ref().is_some_and(is_enough) {
+    /// Asks for frames of up to `longest` bytes, and raises the PF's MTU where it refuses and that
+    /// may help: all has to be told to it again then.
+    fn agree_on_longest(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
+        let (longest, mtu) = (setup.longest, mtu_for(setup.longest));
+        if self.set_longest(longest)? {
             return Ok(());
         }
-        match self.raise_pf_mtu(mtu_for(setup.longest)) {
-            Ok(_) => Ok(()),
-            Err(why) => Err(self.too_long(setup.longest, Some(&why))),
+        let raised = self.host_mtu.after_refusal(&*self.function, mtu);
+        if raised.is_some() {
+            self.news.extend(raised);
+            self.introduce(setup.wanted)?;
+            if self.set_longest(longest)? {
+                return Ok(());
+            }
         }
-    }
-
-    /// The PF refused frames of that length: raises its MTU where that may help, and has all
-    /// been told to it again then.
-    fn raise_and_retry(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
-        if self.pf_mtu == PfMtu::Keep {
-            return Err(self.too_long(setup.longest, None));
-        }
-        match self.raise_pf_mtu(mtu_for(setup.longest)) {
-            Err(why) => return Err(self.too_long(setup.longest, Some(&why))),
-            Ok(false) => return Err(self.too_long(setup.longest, None)),
-            Ok(true) => {}
-        }
-        self.introduce(setup.wanted)?;
-        match self.set_longest(setup.longest)? {
-            true => Ok(()),
-            false => Err(self.too_long(setup.longest, None)),
-        }
+        let host = Host::of(&*self.function);
+        let cure = || {
+            let command = host.pf(&format!("mtu {mtu}"));
+            format!("{command}; or a smaller MTU here: mtu=1500")
+        };
+        Err(self.host_mtu.refusal(&self.name(), longest, cure))
     }
 
     /// Begins with the PF, and tells it what to accept.
@@ -285,11 +238,11 @@ impl<F: Function> Control for Vf<F> {
     fn bring_up(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
         self.quiesce()?;
         self.sample()?;
-        self.raise_first(setup)?;
+        let mtu = mtu_for(setup.longest);
+        let raised = self.host_mtu.prepare(&*self.function, mtu, setup.longest)?;
+        self.news.extend(raised);
         self.introduce(setup.wanted)?;
-        if !self.set_longest(setup.longest)? {
-            self.raise_and_retry(setup)?;
-        }
+        self.agree_on_longest(setup)?;
         set_bus_master(&*self.function, true);
         let count = |rings: usize| u32::try_from(rings).unwrap_or(0);
         self.running = (count(setup.rings.rx.len()), count(setup.rings.tx.len()));
@@ -349,6 +302,10 @@ impl<F: Function> Control for Vf<F> {
         self.totals
             .sample(bar, || bar.read(regs::STATUS) != Status::all());
         self.status().map(drop)
+    }
+
+    fn give_back(&mut self) {
+        self.host_mtu.give_back();
     }
 
     fn totals(&self) -> &dyn Counted {

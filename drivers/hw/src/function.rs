@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hugemem::DmaSpace;
 
 use crate::mmio::Bar;
-use crate::pci::{MtuError, RaisedMtu};
+use crate::pci::{MtuError, RaisedMtu, VfPlace};
 
 /// Why a register window cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +82,11 @@ pub trait Function: Send + Sync + 'static {
     fn raise_pf_mtu(&self, mtu: u32) -> Result<Option<RaisedMtu>, MtuError> {
         let _ = mtu;
         Ok(None)
+    }
+
+    /// How commands on the host name this virtual function; none where that is not known here.
+    fn vf_place(&self) -> Option<VfPlace> {
+        None
     }
 
     /// NUMA node, where the platform knows it.

@@ -112,6 +112,10 @@ pub trait Control: Send {
     /// The next start is one that nobody waits for: it shall fail soon rather than late.
     fn hurry(&mut self) {}
 
+    /// A start has failed, and no other one is due: what was done for it beside the device is
+    /// taken back.
+    fn give_back(&mut self) {}
+
     /// What was counted.
     fn totals(&self) -> &dyn Counted;
 }

@@ -6,7 +6,7 @@
 /// It is read so often (every two seconds) that it can have gone round only from the last quarter of
 /// its range; anywhere else it was reset, and what it shows is what it counted since.
 #[must_use]
-pub const fn went(last: u64, now: u64, mask: u64) -> u64 {
+pub(crate) const fn went(last: u64, now: u64, mask: u64) -> u64 {
     if now >= last || last > mask - mask / 4 {
         now.wrapping_sub(last) & mask
     } else {

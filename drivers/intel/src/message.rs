@@ -8,6 +8,11 @@ use port::Mac;
 /// Words of a mailbox.
 pub const WORDS: usize = 16;
 
+/// What a VF begins with: the PF forgets what it knew of it, and answers with its address. The low
+/// 16 bits of a message's first word, as of every request, in all families (Linux,
+/// `igb/e1000_mbx.h`, `ixgbe/ixgbe_mbx.h`).
+pub const RESET: u32 = 1;
+
 /// What a mailbox holds.
 pub type Message = [u32; WORDS];
 

@@ -11,7 +11,7 @@ use port::{
 };
 
 use crate::control::{Change, Control, Health, Setup};
-use crate::design::{AROUND, Design, Start};
+use crate::design::{AROUND, Design, Start, TAG};
 use crate::shape::{Rings, Shape, Spread};
 use crate::shared::Shared;
 use crate::vlans::Vlans;
@@ -313,6 +313,11 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
         self.shape(config).map_or(0, |shape| shape.bytes())
     }
 
+    /// A frame that is sent may have a tag on top of its MTU's.
+    fn longest(&self) -> usize {
+        (self.mtu + AROUND + TAG).min(self.caps.max_frame)
+    }
+
     fn start(&mut self, config: &Config, memory: &Memory) -> Result<Queues, StartError> {
         assert!(
             self.run.is_none(),
@@ -328,9 +333,12 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
             }
         };
         rings.clear();
+        // They are kept whatever happens: what is carved of a memory is carved for good.
+        self.rings = Some(rings.clone());
         if let Err(error) = self.bring_up(&shape, &rings) {
             // What went wrong first is what is told.
             let _ = self.end(Queues::default());
+            self.control.give_back();
             return Err(error.into());
         }
         let shared = Shared::new(rings.rx.len(), rings.tx.len());
@@ -353,7 +361,6 @@ impl<F: Function, D: Design<F::Bar>> Port for Nic<F, D> {
             attempts: 0,
             tried: Instant::now(),
         });
-        self.rings = Some(rings);
         Ok(queues)
     }
 

@@ -19,11 +19,9 @@ mod desc;
 mod design;
 mod error;
 mod filter;
-mod jumbo;
 mod kind;
 mod link;
 mod mailbox;
-mod options;
 mod pf;
 mod plan;
 mod queues;
@@ -43,8 +41,8 @@ use intel::{Control, Nic};
 use port::{Port, PortError};
 
 pub use error::OpenError;
+pub use intel::{Options, PfMtu};
 pub use kind::Kind;
-pub use options::Options;
 
 use kind::Model;
 use pf::Pf;
@@ -99,18 +97,24 @@ pub fn open_pci<F: Function>(function: F, options: &Options) -> Result<Box<dyn P
     let function = Arc::new(function);
     let (control, has): (Box<dyn Control>, Has) = match model.media {
         Some(media) => {
+            intel::refuse_pf_mtu(&port, options)?;
             let pf = Pf::open(Arc::clone(&function), bar.clone(), &model, media)?;
             (Box::new(pf), Has::PF)
         }
         None => {
-            let vf = Vf::open(Arc::clone(&function), bar.clone(), &model)?;
+            let pf_mtu = options.pf_mtu.unwrap_or_default();
+            let vf = Vf::open(Arc::clone(&function), bar.clone(), &model, pf_mtu)?;
             let has = vf.has();
             (Box::new(vf), has)
         }
     };
     let caps =
         plan::caps(&model, &has, options).map_err(|what| PortError::NotOffered { port, what })?;
-    Ok(Box::new(Nic::new(function, bar, model, caps, control)))
+    let mut nic = Nic::new(function, bar, model, caps, control);
+    if let Some(mtu) = options.mtu {
+        nic.set_mtu(mtu)?;
+    }
+    Ok(Box::new(nic))
 }
 
 /// Lets the function's registers answer, and keeps it off its interrupt line. In a virtual

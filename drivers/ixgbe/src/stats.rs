@@ -1,8 +1,7 @@
 //! What the device counts, added up over resets and registers that clear themselves or wrap.
 
 use hw::Bar;
-use hw::mmio::{Rc, Reg};
-use intel::{Counted, went};
+use intel::{Counted, Row};
 use port::{Counters, Extended};
 
 /// Bytes of the FCS.
@@ -20,41 +19,6 @@ enum Part {
     RxMissed,
     RxErrors,
     Nothing,
-}
-
-/// A counter.
-#[derive(Debug, Clone)]
-struct Row {
-    /// Datasheet name.
-    name: String,
-    /// Its first byte.
-    offset: u32,
-    /// Whether it has 36 bits in two registers, low half first.
-    wide: bool,
-    part: Part,
-}
-
-impl Row {
-    /// What it shows. One of two registers is cleared by reading its second half, so that goes
-    /// last.
-    fn read<B: Bar>(&self, bar: &B) -> u64 {
-        let one = |offset| bar.read(Reg::<u32, Rc>::at(offset));
-        let low = u64::from(one(self.offset));
-        if self.wide {
-            low | u64::from(one(self.offset + 4) & 0xf) << 32
-        } else {
-            low
-        }
-    }
-
-    /// Where it wraps.
-    fn mask(&self) -> u64 {
-        if self.wide {
-            (1 << 36) - 1
-        } else {
-            u64::from(u32::MAX)
-        }
-    }
 }
 
 /// A row of a table: name, offset, wide, part.
@@ -133,115 +97,87 @@ const GROUPS: &[Group] = &[
 /// Counters of one device, since the port was opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Totals {
-    rows: Box<[Row]>,
-    sums: Box<[u64]>,
-    /// What a counter that is never cleared showed last.
-    last: Box<[u64]>,
-    /// Reading clears.
-    clears: bool,
+    /// What was counted.
+    sums: intel::Totals<Part>,
+    /// Bytes received are counted without their FCS.
+    strips: bool,
 }
 
 impl Totals {
     /// Of a physical function.
     pub(crate) fn pf() -> Self {
-        let groups = GROUPS.iter().flat_map(|&(name, first, step, count, ..)| {
-            (0..count).map(move |n| (format!("{name}{n}"), first + step * n))
-        });
-        let kinds = GROUPS
+        let groups = GROUPS
             .iter()
-            .flat_map(|&(_, _, _, count, wide, part)| (0..count).map(move |_| (wide, part)));
-        let groups = groups.zip(kinds).map(|((name, offset), (wide, part))| Row {
-            name,
-            offset,
-            wide,
-            part,
-        });
-        Self::new(lines(PF).chain(groups).collect(), true)
+            .flat_map(|&(name, first, step, count, wide, part)| {
+                let one = move |n| row(format!("{name}{n}"), first + step * n, wide, part, true);
+                (0..count).map(one)
+            });
+        Self {
+            sums: intel::Totals::new(lines(PF, true).chain(groups)),
+            strips: true,
+        }
     }
 
     /// Of a virtual function.
     pub(crate) fn vf() -> Self {
-        Self::new(lines(VF).collect(), false)
-    }
-
-    fn new(rows: Box<[Row]>, clears: bool) -> Self {
-        let zeros = vec![0; rows.len()].into_boxed_slice();
         Self {
-            sums: zeros.clone(),
-            last: zeros,
-            rows,
-            clears,
+            sums: intel::Totals::new(lines(VF, false)),
+            strips: false,
         }
     }
 
-    fn read<B: Bar>(&self, bar: &B) -> Vec<u64> {
-        self.rows.iter().map(|row| row.read(bar)).collect()
-    }
-
-    /// Adds what was counted since the last time. `is_there` is asked after the registers were
-    /// read: of a device that is gone nothing is added.
+    /// Adds what was counted since the last time, if the device `is_there` afterwards.
     pub(crate) fn sample<B: Bar>(&mut self, bar: &B, is_there: impl FnOnce() -> bool) {
-        let values = self.read(bar);
-        if !is_there() {
-            return;
-        }
-        let sums = self.sums.iter_mut().zip(&mut self.last);
-        for ((row, value), (sum, last)) in self.rows.iter().zip(values).zip(sums) {
-            if self.clears {
-                *sum += value;
-            } else {
-                *sum += went(*last, value, row.mask());
-                *last = value;
-            }
-        }
+        self.sums.sample(bar, is_there);
     }
 
     /// Reads and forgets: after a reset, and when the port is opened.
     pub(crate) fn forget<B: Bar>(&mut self, bar: &B) {
-        let values = self.read(bar);
-        self.last.copy_from_slice(&values);
-    }
-
-    fn sum(&self, part: Part) -> u64 {
-        let rows = self.rows.iter().zip(&self.sums);
-        rows.filter(|(row, _)| row.part == part)
-            .map(|(_, sum)| sum)
-            .sum()
+        self.sums.forget(bar);
     }
 }
 
 impl Counted for Totals {
     fn counters(&self) -> Counters {
-        let rx_frames = self.sum(Part::RxFrames);
+        let sum = |part| self.sums.sum(part);
+        let rx_frames = sum(Part::RxFrames);
         // A physical function's bytes are those that reached memory, without the FCS that was
         // taken off (DPDK, 5168e13017).
-        let stripped = if self.clears { rx_frames * FCS } else { 0 };
+        let stripped = if self.strips { rx_frames * FCS } else { 0 };
         Counters {
-            tx_frames: self.sum(Part::TxFrames),
-            tx_bytes: self.sum(Part::TxBytes),
+            tx_frames: sum(Part::TxFrames),
+            tx_bytes: sum(Part::TxBytes),
             tx_errors: 0,
             rx_frames,
-            rx_bytes: self.sum(Part::RxBytes) + stripped,
-            rx_missed: self.sum(Part::RxMissed),
-            rx_errors: self.sum(Part::RxErrors),
+            rx_bytes: sum(Part::RxBytes) + stripped,
+            rx_missed: sum(Part::RxMissed),
+            rx_errors: sum(Part::RxErrors),
         }
     }
 
     fn extended(&self) -> Vec<Extended> {
-        let rows = self.rows.iter().zip(&self.sums);
-        rows.map(|(row, &value)| Extended {
-            name: row.name.clone(),
-            value,
-        })
-        .collect()
+        self.sums.extended()
     }
 }
 
-fn lines(table: &'static [Line]) -> impl Iterator<Item = Row> {
-    table.iter().map(|&(name, offset, wide, part)| Row {
-        name: name.to_owned(),
+fn lines(table: &'static [Line], clears: bool) -> impl Iterator<Item = Row<Part>> {
+    let one =
+        move |&(name, offset, wide, part): &Line| row(name.to_owned(), offset, wide, part, clears);
+    table.iter().map(one)
+}
+
+/// A counter; a `wide` one has 36 bits.
+fn row(name: String, offset: u32, wide: bool, part: Part, clears: bool) -> Row<Part> {
+    let mask = if wide {
+        (1 << 36) - 1
+    } else {
+        u64::from(u32::MAX)
+    };
+    Row {
+        name,
         offset,
-        wide,
+        mask,
+        clears,
         part,
-    })
+    }
 }

@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
+use intel::mailbox::Answer;
 use intel::message::{Message, WORDS, about, message, random_address, text};
-use intel::{Change, Control, Counted, Health, Setup, Spread, Wanted, is_group};
+use intel::{
+    AROUND, Change, Control, Counted, Health, Host, HostMtu, InTheWay, PfMtu, Setup, Spread,
+    Wanted, is_group,
+};
 use port::{Link, LinkState, Mac as Address, Offloads, PortError};
 
 use crate::error::OpenError;
 use crate::filter;
-use crate::jumbo::Jumbo;
 use crate::kind::{Mac, Model};
 use crate::link;
-use crate::mailbox::{Answer, Api, Mailbox, request};
+use crate::mailbox::{Api, Mailbox, request};
 use crate::pf::{hashed, words};
 use crate::plan::Has;
 use crate::queues::{self, RxSettings};
@@ -76,7 +79,7 @@ pub(crate) struct Vf<F: Function> {
     bar: F::Bar,
     mac: Mac,
     mailbox: Mailbox<F::Bar>,
-    jumbo: Jumbo,
+    host_mtu: HostMtu,
     address: Address,
     /// The PF gave it that address.
     is_given: bool,
@@ -96,18 +99,33 @@ pub(crate) struct Vf<F: Function> {
 }
 
 /// How to make a PF's driver grant what it grants to those that it trusts.
-const TRUST: &str = "on the host: ip link set dev <PF interface> vf <number> trust on";
+fn trust(host: &Host) -> String {
+    host.vf("trust on")
+}
+
+/// When the PF's MTU is in the way of its VFs (Linux, `ixgbe_set_vf_lpe`).
+fn rule(mac: Mac) -> InTheWay {
+    match mac {
+        Mac::M82599 => InTheWay::Always,
+        Mac::X540 | Mac::X550 => InTheWay::Never,
+    }
+}
 
 impl<F: Function> Vf<F> {
     /// Resets the device, and learns its address and its number of queues from the PF.
-    pub(crate) fn open(function: Arc<F>, bar: F::Bar, model: &Model) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        function: Arc<F>,
+        bar: F::Bar,
+        model: &Model,
+        pf_mtu: PfMtu,
+    ) -> Result<Self, OpenError> {
         let mailbox = Mailbox::new(bar.clone(), function.name().to_owned());
         let mut vf = Self {
             function,
             bar,
             mac: model.mac,
             mailbox,
-            jumbo: Jumbo::default(),
+            host_mtu: HostMtu::new(pf_mtu, rule(model.mac)),
             address: random_address(),
             is_given: false,
             group_bits: 0,
@@ -224,14 +242,14 @@ impl<F: Function> Vf<F> {
         message: &Message,
         len: usize,
         what: impl FnOnce() -> String,
-        cure: &str,
+        cure: impl FnOnce(&Host) -> String,
     ) -> Result<Message, PortError> {
         match self.mailbox.ask(message, len)? {
             Answer::Granted(words) => Ok(words),
             Answer::Refused(_) => Err(PortError::Refused {
                 port: self.name(),
                 what: what(),
-                cure: Some(cure.to_owned()),
+                cure: Some(cure(&Host::of(&*self.function))),
             }),
         }
     }
@@ -241,14 +259,16 @@ impl<F: Function> Vf<F> {
     fn set_addresses(&mut self, wanted: &Wanted) -> Result<(), PortError> {
         let own = wanted.mac.unwrap_or(self.address);
         if wanted.mac.is_some() || !self.is_given {
-            let cure = "the host gave this VF its address: on the host, ip link set dev <PF \
-                        interface> vf <number> mac <address>, or trust on";
+            let cure = |host: &Host| {
+                let mac = host.vf(&format!("mac {}", text(&own)));
+                format!("the host gave this VF its address; {mac}")
+            };
             let what = || format!("the address {}", text(&own));
             self.ask(&about(request::SET_MAC, &own), 3, what, cure)?;
         }
         if self.has_more {
             let clear = message(request::MACVLAN);
-            self.ask(&clear, 3, || "to forget further addresses".into(), TRUST)?;
+            self.ask(&clear, 3, || "to forget further addresses".into(), trust)?;
             self.has_more = false;
         }
         for (number, mac) in (1u32..).zip(wanted.stations()) {
@@ -256,7 +276,7 @@ impl<F: Function> Vf<F> {
             let number = number.min(2) << request::INFO_SHIFT;
             let what = || format!("to receive {} too", text(mac));
             self.has_more = true;
-            self.ask(&about(request::MACVLAN | number, mac), 3, what, TRUST)?;
+            self.ask(&about(request::MACVLAN | number, mac), 3, what, trust)?;
         }
         self.set_groups(wanted)
     }
@@ -280,7 +300,7 @@ impl<F: Function> Vf<F> {
             let high = pair.get(1).copied().unwrap_or(0);
             *word = u32::from(pair[0]) | u32::from(high) << 16;
         }
-        let cure = "look in the host's log what its ixgbe driver says";
+        let cure = |_: &Host| "look in the host's log what its ixgbe driver says".into();
         self.ask(&list, WORDS, || "a list of groups".into(), cure)?;
         self.set_mode(mode)
     }
@@ -294,10 +314,9 @@ impl<F: Function> Vf<F> {
         let mut request = message(request::XCAST);
         request[1] = mode as u32;
         let what = || mode.text().to_owned();
-        let cure = if mode == Mode::Promiscuous {
-            "on the host: ip link set dev <PF interface> promisc on, and vf <number> trust on"
-        } else {
-            TRUST
+        let cure = |host: &Host| match mode {
+            Mode::Promiscuous => format!("{}; and {}", host.pf("promisc on"), trust(host)),
+            _ => trust(host),
         };
         let granted = self.ask(&request, 2, what, cure)?[1];
         if granted >= mode as u32 {
@@ -306,15 +325,17 @@ impl<F: Function> Vf<F> {
         Err(PortError::Refused {
             port: self.name(),
             what: mode.text().to_owned(),
-            cure: Some(cure.to_owned()),
+            cure: Some(cure(&Host::of(&*self.function))),
         })
     }
 
     fn set_vlan(&mut self, id: u16, on: bool) -> Result<(), PortError> {
         let mut vlan = message(request::VLAN | u32::from(on) << request::INFO_SHIFT);
         vlan[1] = u32::from(id);
-        let cure = "the host gave this VF a VLAN of its own, or has no room for another: on the \
-                    host, ip link set dev <PF interface> vf <number> vlan 0";
+        let cure = |host: &Host| {
+            let none = host.vf("vlan 0");
+            format!("the host gave this VF a VLAN of its own, or has no room for another; {none}")
+        };
         self.ask(&vlan, 2, || format!("VLAN {id}"), cure).map(drop)
     }
 
@@ -323,9 +344,30 @@ impl<F: Function> Vf<F> {
     fn set_longest(&mut self, longest: usize) -> Result<(), PortError> {
         let mut lpe = message(request::LPE);
         lpe[1] = u32::try_from(longest).unwrap_or(u32::MAX);
-        let cure = self.jumbo.cure(self.mac, self.mailbox.api(), longest);
-        let what = || format!("frames of {longest} bytes");
-        self.ask(&lpe, 2, what, &cure).map(drop)
+        match self.mailbox.ask(&lpe, 2)? {
+            Answer::Granted(_) => Ok(()),
+            Answer::Refused(_) => Err(self.too_long(longest)),
+        }
+    }
+
+    /// The refusal of frames of `longest` bytes, with what helps.
+    fn too_long(&self, longest: usize) -> PortError {
+        let api = self.mailbox.api();
+        self.host_mtu
+            .refusal(self.function.name(), longest, || match self.mac {
+                Mac::X540 | Mac::X550 => "choose a smaller MTU: mtu=9000".into(),
+                Mac::M82599 if api < Api::V1_1 => {
+                    let host = Host::of(&*self.function).pf("mtu 1500");
+                    format!(
+                        "the host's ixgbe speaks mailbox API 1.0, which knows ordinary frames \
+                         only: {host}; and here mtu=1500"
+                    )
+                }
+                Mac::M82599 => {
+                    let mtu = longest.saturating_sub(AROUND);
+                    Host::of(&*self.function).pf(&format!("mtu {mtu}"))
+                }
+            })
     }
 
     fn start_queues(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {
@@ -405,7 +447,8 @@ impl<F: Function> Control for Vf<F> {
         self.quiesce()?;
         self.sample()?;
         // Before the reset: a PF whose MTU changes resets its VFs.
-        let raised = self.jumbo.prepare(&*self.function, self.mac, setup.longest);
+        let mtu = setup.longest.saturating_sub(AROUND);
+        let raised = self.host_mtu.prepare(&*self.function, mtu, setup.longest)?;
         self.news.extend(raised);
         self.reset()?;
         self.totals.forget(&self.bar);
@@ -490,6 +533,10 @@ impl<F: Function> Control for Vf<F> {
 
     fn hurry(&mut self) {
         self.hurried = true;
+    }
+
+    fn give_back(&mut self) {
+        self.host_mtu.give_back();
     }
 
     fn totals(&self) -> &dyn Counted {

@@ -1,31 +1,11 @@
 //! Registers of a virtual function (82599 datasheet §8.3), in its BAR 0. Its queues are
 //! [`QueueRegs`](crate::regs::QueueRegs)'.
 
+use intel::mailbox::Bits as Mailbox;
+
 use crate::regs::{Ctrl, Links, Mrqc, Status};
 
 bitflags::bitflags! {
-    /// A virtual function's mailbox (§8.3.5).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) struct Mailbox: u32 {
-        /// Tells the PF that there is a message.
-        const REQ = 1 << 0;
-        /// Tells the PF that its message was read.
-        const ACK = 1 << 1;
-        /// The buffer is the VF's.
-        const VFU = 1 << 2;
-        /// The buffer is the PF's.
-        const PFU = 1 << 3;
-        /// The PF left a message. Cleared by reading.
-        const PFSTS = 1 << 4;
-        /// The PF has read the VF's message. Cleared by reading.
-        const PFACK = 1 << 5;
-        /// The PF is resetting.
-        const RSTI = 1 << 6;
-        /// The PF has been reset. Cleared by reading.
-        const RSTD = 1 << 7;
-        const _ = !0;
-    }
-
     /// Packet types, and how many queues there are (§8.3.5).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Psrtype: u32 {
@@ -46,7 +26,7 @@ bitflags::bitflags! {
 /// [`Psrtype`]: RQPL begins here, the power of two of receive queues.
 pub(crate) const RQPL_SHIFT: u32 = 29;
 
-hw::register_bits!(Mailbox: u32, Psrtype: u32);
+hw::register_bits!(Psrtype: u32);
 
 hw::registers! {
     /// Device control: only its reset (§8.3.5).

@@ -67,6 +67,11 @@ pub trait Device: Send {
     /// Its way into memory, for the receiver to read the frames that it transmits.
     fn memory(&mut self) -> &mut Translator;
 
+    /// The MTU of the physical function beside it, of a virtual one that has such a neighbour.
+    fn pf_mtu(&self) -> Option<u32> {
+        None
+    }
+
     /// Its frame rings, where they are known by address: for benches that take a driver's rings
     /// over ([`crate::consumer`]).
     fn rings(&self) -> Vec<RingPlace> {

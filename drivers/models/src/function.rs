@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hugemem::{DmaSpace, SimSpace};
+use hw::pci::{MtuError, RaisedMtu};
 use hw::{Bar, BarError, Function};
 
 use crate::counters::DeviceCounters;
@@ -170,6 +171,14 @@ impl Function for SimFunction {
 
     fn space(&self) -> Arc<dyn DmaSpace> {
         Arc::clone(&self.end.space) as _
+    }
+
+    /// A simulated physical function keeps the MTU that it was given: to change it is the user's.
+    fn raise_pf_mtu(&self, mtu: u32) -> Result<Option<RaisedMtu>, MtuError> {
+        match self.end.control().pf_mtu() {
+            Some(now) if now < mtu => Err(MtuError::Simulated { now, mtu }),
+            _ => Ok(None),
+        }
     }
 
     fn reset(&self) -> io::Result<()> {

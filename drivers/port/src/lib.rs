@@ -132,6 +132,11 @@ pub trait Port: Send {
     /// The device cannot, or refused.
     fn set_mtu(&mut self, mtu: usize) -> Result<(), PortError>;
 
+    /// The largest frame that is sent under the MTU that the port has now, in bytes with FCS.
+    fn longest(&self) -> usize {
+        self.caps().max_frame
+    }
+
     /// Sets how received frames spread over queues.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ const LINK_POLL: Duration = Duration::from_millis(1);
 /// Bytes that a ring or a pool may lose to its boundary.
 const BOUNDARY: usize = 8192;
 
+/// Ethernet header and FCS.
+const AROUND: usize = 18;
+
 /// A port, and what the run holds for it.
 pub(super) struct Site {
     pub(super) port: Box<dyn Port>,
@@ -117,6 +120,15 @@ impl Site {
                 format!("at most {}", caps.max_frame),
             ));
         }
+        let longest = self.port.longest();
+        if largest > longest {
+            let mtu = largest - AROUND;
+            return Err(refuse(
+                "frame size",
+                largest,
+                format!("at most {longest} with the MTU that it has; add mtu={mtu} to the port"),
+            ));
+        }
         Ok(())
     }
 
@@ -155,6 +167,15 @@ impl Site {
             match self.port.set_promiscuous(true) {
                 // A device that has no filter to switch off.
                 Ok(()) | Err(PortError::NotOffered { .. }) => {}
+                // A virtual function whose host does not trust it still receives its own frames.
+                Err(error @ PortError::Refused { .. }) => {
+                    let cure = error
+                        .remedy()
+                        .map_or(String::new(), |cure| format!(" ({cure})"));
+                    self.said.push(format!(
+                        "{error}: frames for other addresses are not received{cure}"
+                    ));
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -85,7 +85,7 @@ pub const ROWS: &[Row] = &[
     sim("ixgbe", "82599", "sim:ixgbe"),
     sim("ixgbe", "X540", "sim:ixgbe,device=x540"),
     sim("ixgbe", "X550", "sim:ixgbe,device=x550"),
-    sim("ixgbevf", "82599 VF", "sim:ixgbevf,pf_mtu=9710,trust=on"),
+    sim("ixgbevf", "82599 VF", "sim:ixgbevf,host_mtu=9710,trust=on"),
     sim("ixgbevf", "X540 VF", "sim:ixgbevf,device=x540,trust=on"),
     sim("ixgbevf", "X550 VF", "sim:ixgbevf,device=x550,trust=on"),
     sim("vmxnet3", "revision 4", "sim:vmxnet3"),

@@ -4,7 +4,7 @@ use models::e1000::{E1000, E1000Options, Kind};
 
 use super::{Family, Half};
 use crate::OpenError;
-use crate::options::Options;
+use crate::options::{Intel, Options};
 
 /// 82540EM.
 pub(super) const E1000_FAMILY: Family = Family {
@@ -30,7 +30,7 @@ pub(super) const IGB_FAMILY: Family = Family {
 /// A virtual function of 82576, with its physical function beside it.
 pub(super) const IGBVF_FAMILY: Family = Family {
     driver: "igbvf",
-    known: super::known!("rx_slots, tx_slots, mtu, mac"),
+    known: super::known!("rx_slots, tx_slots, mtu, pf_mtu, mac"),
     half: |name, number, options| half(Kind::IgbVf, name, number, options),
 };
 
@@ -41,7 +41,11 @@ fn half(
     options: &mut Options<'_>,
 ) -> Result<Half, OpenError> {
     let device = E1000Options::of(kind, super::address(number, options)?);
-    let driver = options.e1000(kind == Kind::Igb)?;
+    let driver = options.intel(match kind {
+        Kind::Igb => Intel::IGB,
+        Kind::IgbVf => Intel::IGBVF,
+        Kind::E1000 | Kind::E1000e => Intel::E1000,
+    })?;
     Ok(Half {
         device: E1000::boxed(name, &device),
         open: Box::new(move |function| Ok(e1000::open_pci(function, &driver)?)),

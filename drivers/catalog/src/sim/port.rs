@@ -149,6 +149,10 @@ impl Port for SimPort {
         self.inner.set_mtu(mtu)
     }
 
+    fn longest(&self) -> usize {
+        self.inner.longest()
+    }
+
     fn set_rss(&mut self, rss: &Rss) -> Result<(), PortError> {
         self.inner.set_rss(rss)
     }

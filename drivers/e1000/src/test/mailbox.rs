@@ -1,5 +1,6 @@
 use super::Registers;
-use crate::mailbox::{Answer, Mailbox, request};
+use crate::mailbox::{self, request};
+use intel::mailbox::{Answer, Mailbox};
 use intel::message::message;
 use port::PortError;
 
@@ -50,7 +51,7 @@ fn pf(answers: Vec<Vec<u32>>) -> (Registers, Mailbox<Registers>) {
             values.insert(BOX, next);
         }));
     });
-    let mailbox = Mailbox::new(registers.clone(), "vf".into());
+    let mailbox = mailbox::open(registers.clone(), "vf".into());
     (registers, mailbox)
 }
 
@@ -128,7 +129,7 @@ fn a_pf_in_a_reset_is_waited_for() {
             values.insert(BOX, next);
         }));
     });
-    let mut mailbox = Mailbox::new(registers, "vf".into());
+    let mut mailbox = mailbox::open(registers, "vf".into());
     mailbox.wait_for_pf().unwrap();
     assert!(
         !mailbox.has_to_begin().unwrap(),
@@ -147,7 +148,7 @@ fn an_answer_to_something_else_is_told_and_a_device_that_is_gone_too() {
             values.insert(BOX, u32::MAX);
         }));
     });
-    let mut mailbox = Mailbox::new(registers, "vf".into());
+    let mut mailbox = mailbox::open(registers, "vf".into());
     let error = mailbox.ask(&message(request::LPE), 2).unwrap_err();
     assert!(matches!(error, PortError::Gone { .. }), "{error}");
 }
@@ -166,7 +167,7 @@ fn a_pf_that_only_announces_things_is_not_listened_to_for_ever() {
             values.insert(MEMORY, CONTROL);
         }));
     });
-    let mut mailbox = Mailbox::new(registers, "vf".into());
+    let mut mailbox = mailbox::open(registers, "vf".into());
     let error = mailbox.ask(&message(request::LPE), 2).unwrap_err();
     assert!(matches!(error, PortError::Broken { .. }), "{error}");
 }

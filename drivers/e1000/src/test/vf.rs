@@ -118,7 +118,7 @@ impl Host {
     fn open(&self, pci: Pci, pf_mtu: PfMtu) -> Box<dyn Port> {
         let options = Options {
             mtu: Some(9000),
-            pf_mtu,
+            pf_mtu: Some(pf_mtu),
             ..Options::default()
         };
         let function = Vf {

@@ -25,7 +25,7 @@ pub(crate) use bind::no_iommu_remedy;
 pub use bind::{BindError, Binding};
 pub use device::{ConfigFile, Device, PciError, PcieLink};
 pub use mtu::{MtuError, RaisedMtu};
-pub use sriov::SriovError;
+pub use sriov::{SriovError, VfPlace};
 pub use usage::{Use, interface_addresses};
 
 use std::fmt;

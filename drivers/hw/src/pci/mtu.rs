@@ -31,6 +31,14 @@ pub enum MtuError {
         /// The MTU that it needs.
         mtu: u32,
     },
+    /// The physical function is part of a simulation, and keeps the MTU that it was given.
+    #[error("the simulated physical function has an MTU of {now}")]
+    Simulated {
+        /// Its MTU.
+        now: u32,
+        /// The MTU that the virtual function needs.
+        mtu: u32,
+    },
     /// The physical function has no network interface: its driver is not the kernel's own, or
     /// the interface is in another network namespace.
     #[error("{physfn}, the physical function of {bdf}, has no network interface here")]
@@ -72,6 +80,9 @@ impl MtuError {
         match self {
             Self::Hidden { mtu, .. } => Some(format!(
                 "on the host that owns the card: ip link set dev <PF interface> mtu {mtu}"
+            )),
+            Self::Simulated { mtu, .. } => Some(format!(
+                "give it a larger one in the port string: host_mtu={mtu}"
             )),
             // VFIO and UIO have no interfaces; every other driver of a NIC makes one.
             Self::NoInterface {

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::device::{number, virtfns};
-use super::{Bdf, Pci};
+use super::{Bdf, Pci, link_name, names};
 
 /// Why the number of virtual functions was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,31 @@ impl SriovError {
     }
 }
 
+/// A virtual function as commands on its host name it: `ip link set dev eth7 vf 3 …`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VfPlace {
+    /// The physical function's network interface.
+    pub interface: String,
+    /// Which of its virtual functions this is.
+    pub number: u32,
+}
+
 impl Pci {
+    /// How commands on this host name VF `bdf`; none where its physical function, or that one's
+    /// network interface, is out of sight.
+    #[must_use]
+    pub fn vf_place(&self, bdf: Bdf) -> Option<VfPlace> {
+        let physfn: Bdf = link_name(&self.dir(bdf).join("physfn"))?.parse().ok()?;
+        let dir = self.dir(physfn);
+        let interface = names(&dir.join("net")).min()?;
+        let number = names(&dir).find_map(|name| {
+            let number = name.strip_prefix("virtfn")?.parse().ok()?;
+            let vf: Bdf = link_name(&dir.join(&name))?.parse().ok()?;
+            (vf == bdf).then_some(number)
+        })?;
+        Some(VfPlace { interface, number })
+    }
+
     /// How many virtual functions a device has now.
     #[must_use]
     pub fn virtfn_count(&self, bdf: Bdf) -> u32 {

@@ -352,6 +352,23 @@ fn with_vf(mtu: u32) -> (Tree, Bdf, std::path::PathBuf) {
 }
 
 #[test]
+fn a_vf_is_named_as_the_commands_of_its_host_name_it() {
+    let (tree, first, _) = with_vf(1500);
+    tree.device("0000:3b:10.2", (0x8086, 0x10ed), "");
+    tree.virtfn(A, 7, "0000:3b:10.2");
+    let pci = tree.pci(&[]);
+    let place = |number| VfPlace {
+        interface: "eth0".to_owned(),
+        number,
+    };
+    assert_eq!(pci.vf_place(first), Some(place(0)));
+    assert_eq!(pci.vf_place(bdf("0000:3b:10.2")), Some(place(7)));
+    assert_eq!(pci.vf_place(bdf(A)), None, "no virtual function");
+    fs::remove_dir_all(tree.root().join(format!("sys/bus/pci/devices/{A}/net"))).unwrap();
+    assert_eq!(pci.vf_place(first), None, "its PF has no interface here");
+}
+
+#[test]
 fn a_pfs_mtu_is_raised_while_anybody_needs_it_and_then_restored() {
     let (tree, vf, file) = with_vf(1500);
     let pci = tree.pci(&[]);

@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock};
 use hugemem::DmaSpace;
 
 use crate::function::{BarError, COMMAND, Function, command, set_bus_master};
-use crate::pci::{Bdf, MtuError, Pci, RaisedMtu};
+use crate::pci::{Bdf, MtuError, Pci, RaisedMtu, VfPlace};
 use container::Container;
 use device::Device;
 use ioas::Ioas;
@@ -254,6 +254,10 @@ impl Function for VfioFunction {
 
     fn raise_pf_mtu(&self, mtu: u32) -> Result<Option<RaisedMtu>, MtuError> {
         self.pci.raise_pf_mtu(self.bdf, mtu)
+    }
+
+    fn vf_place(&self) -> Option<VfPlace> {
+        self.pci.vf_place(self.bdf)
     }
 
     fn numa_node(&self) -> Option<u32> {

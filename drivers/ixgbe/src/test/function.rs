@@ -4,9 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
-use hugemem::{DmaSpace, Memory, MemoryRequest, Pages, SimSpace};
+use hugemem::{DmaSpace, Memory, MemoryRequest, PageSize, Pages, SimSpace};
 use hw::function::{BarError, COMMAND, Function, command};
-use hw::pci::{Bdf, MtuError, Pci, RaisedMtu};
+use hw::pci::{Bdf, MtuError, Pci, RaisedMtu, VfPlace};
 use port::{Config, Port, Queues, StartError};
 
 use super::Registers;
@@ -92,20 +92,29 @@ impl Function for Fake {
             None => Ok(None),
         }
     }
+    fn vf_place(&self) -> Option<VfPlace> {
+        let (pci, bdf) = self.pci.as_ref()?;
+        pci.vf_place(*bdf)
+    }
 }
 
 /// Stands for the command register in the list of writes.
 pub(super) const BUS_MASTER: u32 = u32::MAX;
 
-/// Starts `port` in memory of its own.
-pub(super) fn start(port: &mut dyn Port, config: &Config) -> (Memory, Result<Queues, StartError>) {
+/// Memory for a port, of `bytes` bytes and what pages round them up to.
+pub(super) fn memory(port: &dyn Port, bytes: usize) -> Memory {
     let memory = Memory::new(&MemoryRequest {
-        bytes: port.ring_bytes(config) + (1 << 16),
-        pages: Pages::HugeOrBase,
+        bytes,
+        pages: Pages::Only(PageSize::Base4K),
         node: None,
         spaces: vec![port.space()],
     });
-    let memory = memory.expect("there is memory for a test");
+    memory.expect("there is memory for a test")
+}
+
+/// Starts `port` in memory of its own.
+pub(super) fn start(port: &mut dyn Port, config: &Config) -> (Memory, Result<Queues, StartError>) {
+    let memory = memory(port, port.ring_bytes(config) + (1 << 16));
     let queues = port.start(config, &memory);
     (memory, queues)
 }

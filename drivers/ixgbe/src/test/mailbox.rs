@@ -1,5 +1,6 @@
 use super::Registers;
-use crate::mailbox::{Answer, Api, Mailbox, request};
+use crate::mailbox::{Api, Mailbox, request};
+use intel::mailbox::Answer;
 use intel::message::message;
 use port::PortError;
 

@@ -7,8 +7,8 @@ use hw::pci::Pci;
 use port::{Config, Offloads, Port, PortError, StartError};
 
 use super::Registers;
-use super::function::{Fake, start};
-use crate::Options;
+use super::function::{Fake, memory, start};
+use crate::{Options, PfMtu};
 
 const BOX: u32 = 0x2fc;
 const MEMORY: u32 = 0x200;
@@ -247,7 +247,9 @@ fn bus(root: &Path) -> Pci {
     std::fs::write(net.join("mtu"), "1500\n").unwrap();
     let vf = devices.join("0000:03:10.0");
     std::fs::create_dir_all(&vf).unwrap();
-    std::os::unix::fs::symlink("../0000:03:00.0", vf.join("physfn")).unwrap();
+    let link = std::os::unix::fs::symlink;
+    link("../0000:03:00.0", vf.join("physfn")).unwrap();
+    link("../0000:03:10.0", devices.join("0000:03:00.0/virtfn5")).unwrap();
     Pci::at(root, Vec::new())
 }
 
@@ -289,6 +291,112 @@ fn the_mtu_of_a_pf_in_sight_is_raised_for_large_frames_and_goes_back_afterwards(
     port.stop(queues.unwrap()).unwrap();
     drop(port);
     assert_eq!(now(), "1500");
+}
+
+#[test]
+fn a_start_that_fails_keeps_no_memory_and_leaves_the_pfs_mtu_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let mtu = root
+        .path()
+        .join("sys/bus/pci/devices/0000:03:00.0/net/eth7/mtu");
+    let now = || std::fs::read_to_string(&mtu).unwrap().trim().to_owned();
+    let stubborn = Pf {
+        longest: 1518,
+        ..LINUX
+    };
+    let (mut fake, pf, _) = vf(0x10ed, stubborn);
+    fake.pci = Some((bus(root.path()), "0000:03:10.0".parse().unwrap()));
+    let mut port = open(&fake);
+    port.set_mtu(9000).unwrap();
+    let config = Config::default();
+    // Room for the rings once, and not twice.
+    let memory = memory(port.as_ref(), port.ring_bytes(&config));
+    for _ in 0..3 {
+        let error = port.start(&config, &memory).err().unwrap();
+        assert!(matches!(error, StartError::Port(_)), "{error}");
+        assert_eq!(now(), "1500", "nobody needs it");
+        assert!(!fake.is_master());
+    }
+    pf.lock().unwrap().longest = 9728;
+    for _ in 0..3 {
+        let queues = port.start(&config, &memory).unwrap();
+        assert_eq!(now(), "9000");
+        port.stop(queues).unwrap();
+    }
+}
+
+#[test]
+fn what_becomes_of_the_pfs_mtu_is_the_users_choice() {
+    // PCI id, choice, and what the PF was asked to raise its MTU to.
+    let up: &[u32] = &[9000];
+    for (device, choice, raised) in [
+        (0x10ed, PfMtu::Auto, up),
+        (0x10ed, PfMtu::Raise, up),
+        (0x10ed, PfMtu::Keep, &[]),
+        (0x1515, PfMtu::Auto, &[]),
+        (0x1515, PfMtu::Raise, up),
+        (0x1515, PfMtu::Keep, &[]),
+    ] {
+        let (fake, _, asked) = vf(device, LINUX);
+        let options = Options {
+            mtu: Some(9000),
+            pf_mtu: Some(choice),
+            ..Options::default()
+        };
+        let mut port = crate::open_pci(fake.clone(), &options).unwrap();
+        assert_eq!(port.longest(), 9022);
+        let (_memory, queues) = start(port.as_mut(), &Config::default());
+        port.stop(queues.unwrap()).unwrap();
+        assert_eq!(
+            *fake.raised.lock().unwrap(),
+            raised,
+            "{device:x} {choice:?}"
+        );
+        assert_eq!(second(&asked, LPE), [9018]);
+    }
+    let (fake, _, _) = vf(0x10fb, LINUX);
+    let options = Options {
+        pf_mtu: Some(PfMtu::Keep),
+        ..Options::default()
+    };
+    let error = crate::open_pci(fake, &options).err().unwrap();
+    assert!(
+        error.to_string().contains("physical function itself"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_pf_that_is_kept_or_may_not_be_raised_refuses_with_the_command_for_its_interface() {
+    let root = tempfile::tempdir().unwrap();
+    let stubborn = Pf {
+        longest: 1518,
+        pins: true,
+        ..LINUX
+    };
+    let (mut fake, _, _) = vf(0x10ed, stubborn);
+    fake.pci = Some((bus(root.path()), "0000:03:10.0".parse().unwrap()));
+    let options = Options {
+        mtu: Some(9000),
+        pf_mtu: Some(PfMtu::Keep),
+        ..Options::default()
+    };
+    let mut port = crate::open_pci(fake, &options).unwrap();
+    let (_memory, queues) = start(port.as_mut(), &Config::default());
+    let cure = queues.err().unwrap().remedy().unwrap();
+    assert_eq!(cure, "as root: ip link set dev eth7 mtu 9000");
+    port.set_mtu(1500).unwrap();
+    let (_memory, queues) = start(port.as_mut(), &Config::default());
+    let error = port.set_vlan_filter(7, true).unwrap_err();
+    let cure = error.remedy().unwrap();
+    assert!(cure.ends_with("ip link set dev eth7 vf 5 vlan 0"), "{cure}");
+    let error = port.set_mac([2, 0, 0, 0, 0, 9]).unwrap_err();
+    let cure = error.remedy().unwrap();
+    assert!(
+        cure.ends_with("ip link set dev eth7 vf 5 mac 02:00:00:00:00:09"),
+        "{cure}"
+    );
+    port.stop(queues.unwrap()).unwrap();
 }
 
 #[test]

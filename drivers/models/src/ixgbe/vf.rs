@@ -258,6 +258,10 @@ impl Device for IxgbeVf {
         Arc::clone(&self.rings.tails) as _
     }
 
+    fn pf_mtu(&self) -> Option<u32> {
+        Some(self.side.mtu())
+    }
+
     fn reset(&mut self) {
         self.side.reset_vf();
         self.reset_registers();

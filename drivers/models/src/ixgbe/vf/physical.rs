@@ -118,6 +118,11 @@ impl Physical {
         side
     }
 
+    /// Its own MTU.
+    pub(super) fn mtu(&self) -> u32 {
+        self.options.mtu
+    }
+
     /// Its own longest frame, without FCS.
     fn own_longest(&self) -> u32 {
         self.options.mtu + HEADER
