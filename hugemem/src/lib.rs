@@ -39,5 +39,5 @@ pub use reserve::{PageHolder, ReserveError, page_holders, reserve};
 pub use resident::{Resident, ResidentSlot};
 pub use sim::{IommuFault, SimSpace, SimWords, Translator};
 pub use slots::Slots;
-pub use space::{Addressing, Area, DmaSpace, MapError};
+pub use space::{Addressing, Area, DmaSpace, MapError, NoDevice};
 pub use vhost::{TableRow, VhostSpace};

@@ -6,9 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hugemem::{
-    Addressing, Area, Burst, DmaSpace, Frame, Iova, IovaRange, MapError, Memory, Resident, TxFlags,
-};
+use hugemem::{Burst, DmaSpace, Frame, Memory, NoDevice, Resident, TxFlags};
 use port::{
     Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
     PortError, QueueState, Queues, Rss, RxBurst, RxFlags, RxMeta, RxQueue, StartError, TxCounts,
@@ -280,7 +278,7 @@ impl Port for Plug {
     }
 
     fn space(&self) -> Arc<dyn DmaSpace> {
-        Arc::new(Anywhere)
+        Arc::new(NoDevice)
     }
 
     fn ring_bytes(&self, _config: &Config) -> usize {
@@ -400,25 +398,6 @@ fn tagged(frame: &Frame, flaw: Flaw) -> Vec<u8> {
         bytes.splice(12..12, [0x81, 0, high, low]);
     }
     bytes
-}
-
-/// A space that no device ever uses.
-struct Anywhere;
-
-impl DmaSpace for Anywhere {
-    fn windows(&self) -> Vec<IovaRange> {
-        vec![IovaRange::ALL]
-    }
-
-    fn addressing(&self) -> Addressing {
-        Addressing::Translated
-    }
-
-    fn map(&self, _area: &Area<'_>) -> Result<(), MapError> {
-        Ok(())
-    }
-
-    fn unmap(&self, _iova: Iova, _len: u64) {}
 }
 
 struct Sender {

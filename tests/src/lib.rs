@@ -10,6 +10,7 @@
 //! - [`rgen`]: the command, as a user runs it.
 //! - [`runner`]: the checks as a command, on models, in a guest, on real devices.
 //! - [`sims`]: drivers on models, in every combination.
+//! - [`veth`]: interfaces of Linux, in a namespace that the test makes.
 #![forbid(unsafe_code)]
 
 pub mod cable;
@@ -22,3 +23,4 @@ pub mod referee;
 pub mod rgen;
 pub mod runner;
 pub mod sims;
+pub mod veth;

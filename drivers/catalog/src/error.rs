@@ -77,6 +77,9 @@ pub enum OpenError {
     /// The driver could not open the device.
     #[error(transparent)]
     Ixgbe(#[from] ixgbe::OpenError),
+    /// The interface cannot be used.
+    #[error(transparent)]
+    AfPacket(#[from] kernel::OpenError),
     /// No driver knows the PCI device.
     #[error("{bdf} is {name}, which rgen has no driver for yet")]
     NoDriver {
@@ -126,6 +129,7 @@ impl OpenError {
             Self::Virtio(error) => virtio_code(error),
             Self::Vmxnet3(error) => vmxnet3_code(error),
             Self::E1000(_) | Self::Ixgbe(_) => "port-open",
+            Self::AfPacket(error) => af_packet_code(error),
             Self::Vfio(hw::vfio::OpenError::Bound { .. }) => "port-bound",
             Self::Vfio(_) => "port-vfio",
         }
@@ -139,6 +143,7 @@ impl OpenError {
             Self::Vmxnet3(error) => return error.remedy(),
             Self::E1000(error) => return error.remedy(),
             Self::Ixgbe(error) => return error.remedy(),
+            Self::AfPacket(error) => return error.remedy(),
             Self::Vfio(error) => return error.remedy(),
             Self::NoDriver { .. } => "see which devices rgen drives: rgen ports".into(),
             Self::NotAPort { .. } | Self::NotYet { .. } => format!("ports look like: {FORMS}"),
@@ -150,6 +155,16 @@ impl OpenError {
             Self::WireTwice { option, .. } => format!("give {option} at one end only"),
             Self::EndTaken { .. } => "give two sim: ports, or name the ends /0 and /1".into(),
         })
+    }
+}
+
+fn af_packet_code(error: &kernel::OpenError) -> &'static str {
+    use kernel::OpenError as E;
+    match error {
+        E::NoInterface { .. } => "no-interface",
+        E::NotAllowed { .. } => "not-allowed",
+        E::Queues { .. } => "port-option",
+        _ => "port-open",
     }
 }
 

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `sim:virtio`, `sim:vmxnet3`, `sim:igb`, … | our driver on a model of the device; two of them are the ends of one wire |
 //! | `vhost-user:/run/a.sock` | a vhost-user peer: a switch, a DPDK application, a VM |
+//! | `af_packet:eth0` | an interface that Linux drives, in this network namespace |
 //! | `0000:3b:00.0` | a PCI device that `vfio-pci` holds; its id picks the driver |
 //! | `null:` | accepts and counts at once: what the engine costs alone |
 //!
 //! Options follow after commas: `vhost-user:/run/a.sock,queues=2,packed=on`.
 #![forbid(unsafe_code)]
 
+mod af_packet;
 mod error;
 mod null;
 mod options;
@@ -61,6 +63,9 @@ pub fn open(texts: &[&str], options: &Options) -> Result<Vec<Box<dyn Port>>, Ope
                 ports.push((place, Box::new(Null::new(&spec.text))));
             }
             Place::VhostUser { path } => ports.push((place, vhost::open(spec, path, options)?)),
+            Place::AfPacket { interface } => {
+                ports.push((place, af_packet::open(spec, interface)?));
+            }
             Place::Pci { bdf } => ports.push((place, pci::open(spec, *bdf)?)),
         }
     }

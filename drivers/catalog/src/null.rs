@@ -6,9 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hugemem::{
-    Addressing, Area, Burst, DmaSpace, Fifo, Iova, IovaRange, MapError, Memory, Resident,
-};
+use hugemem::{Burst, DmaSpace, Fifo, Memory, NoDevice, Resident};
 use port::{
     Caps, Config, Counters, Extended, Info, Limits, Link, LinkState, Mac, Offloads, Port,
     PortError, QueueState, Queues, Rss, RxBurst, RxQueue, StartError, TxCounts, TxQueue,
@@ -89,7 +87,7 @@ impl Port for Null {
     }
 
     fn space(&self) -> Arc<dyn DmaSpace> {
-        Arc::new(Nowhere)
+        Arc::new(NoDevice)
     }
 
     fn ring_bytes(&self, _config: &Config) -> usize {
@@ -169,25 +167,6 @@ impl Port for Null {
     fn set_rss(&mut self, _rss: &Rss) -> Result<(), PortError> {
         Err(self.not_offered("RSS"))
     }
-}
-
-/// A space that no device ever uses: everything can be mapped there.
-struct Nowhere;
-
-impl DmaSpace for Nowhere {
-    fn windows(&self) -> Vec<IovaRange> {
-        vec![IovaRange::ALL]
-    }
-
-    fn addressing(&self) -> Addressing {
-        Addressing::Translated
-    }
-
-    fn map(&self, _area: &Area<'_>) -> Result<(), MapError> {
-        Ok(())
-    }
-
-    fn unmap(&self, _iova: Iova, _len: u64) {}
 }
 
 /// Is done with each frame as soon as it came; keeps it until it is reaped.

@@ -32,6 +32,11 @@ pub(crate) enum Place {
         /// Path of the socket.
         path: String,
     },
+    /// `af_packet:eth0`
+    AfPacket {
+        /// Name of the interface.
+        interface: String,
+    },
     /// `0000:3b:00.0`
     Pci {
         /// Where it is on the bus.
@@ -40,7 +45,8 @@ pub(crate) enum Place {
 }
 
 /// Kinds of port strings, for messages.
-pub(crate) const FORMS: &str = "sim:virtio, vhost-user:/path/to/socket, null:, 0000:3b:00.0";
+pub(crate) const FORMS: &str =
+    "sim:virtio, vhost-user:/path/to/socket, af_packet:eth0, null:, 0000:3b:00.0";
 
 impl Spec {
     /// Takes `text` apart.
@@ -62,7 +68,10 @@ impl Spec {
             Some(("vhost-user" | "vhost", path)) if !path.is_empty() => Place::VhostUser {
                 path: path.to_owned(),
             },
-            Some(("af_packet" | "af_xdp" | "tap", _)) => {
+            Some(("af_packet", interface)) if !interface.is_empty() => Place::AfPacket {
+                interface: interface.to_owned(),
+            },
+            Some(("af_xdp" | "tap", _)) => {
                 return Err(OpenError::NotYet {
                     text: text.to_owned(),
                 });
@@ -179,7 +188,9 @@ mod test {
             "null:,",
             "null:,=3",
             "null:,a=",
-            "af_packet:eth0",
+            "af_packet:",
+            "af_xdp:eth0",
+            "tap:t0",
         ] {
             assert!(Spec::parse(text).is_err(), "{text}");
         }

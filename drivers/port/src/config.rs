@@ -1,6 +1,7 @@
 //! What a port is started with, and what it gives.
 
 use crate::caps::{Caps, Offloads};
+use crate::error::StartError;
 use crate::queue::{RxQueue, TxQueue};
 
 /// How a port shall run.
@@ -47,6 +48,46 @@ impl Config {
             tx_queues: caps.tx_queues.default,
             ..Self::default()
         }
+    }
+
+    /// Slots of each receive ring and of each send ring.
+    #[must_use]
+    pub fn slots(&self, caps: &Caps) -> (usize, usize) {
+        (
+            self.rx_slots.unwrap_or(caps.rx_slots.default),
+            self.tx_slots.unwrap_or(caps.tx_slots.default),
+        )
+    }
+
+    /// Looks whether `caps` allow it, for the port named `port`.
+    ///
+    /// # Errors
+    /// They do not; the error says what they allow.
+    pub fn check(&self, port: &str, caps: &Caps) -> Result<(), StartError> {
+        let unsupported = |what, asked, allowed| StartError::Unsupported {
+            port: port.to_owned(),
+            what,
+            asked,
+            allowed,
+        };
+        let missing = self.offloads - caps.offloads;
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.iter_names().map(|(name, _)| name).collect();
+            let allowed = "this device does not offer it".into();
+            return Err(unsupported("offloading", names.join(", "), allowed));
+        }
+        let (rx_slots, tx_slots) = self.slots(caps);
+        for (what, asked, limits) in [
+            ("receive queues", self.rx_queues, &caps.rx_queues),
+            ("send queues", self.tx_queues, &caps.tx_queues),
+            ("slots of a receive ring", rx_slots, &caps.rx_slots),
+            ("slots of a send ring", tx_slots, &caps.tx_slots),
+        ] {
+            if !limits.allow(asked) {
+                return Err(unsupported(what, asked.to_string(), limits.to_string()));
+            }
+        }
+        Ok(())
     }
 }
 
