@@ -15,6 +15,29 @@ pub struct Counter {
     pub truth: fn(&DeviceCounts) -> u64,
 }
 
+/// What happens to a physical function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// It is reset.
+    Reset,
+    /// Its own MTU changes, which resets it. Only Linux's ixgbe minds what it is.
+    Mtu(u32),
+}
+
+/// A model, and who administers the physical function beside it, if it is a virtual one.
+pub struct Made {
+    /// The model.
+    pub device: Box<dyn models::Device>,
+    /// The administrator.
+    pub pf: Option<Box<dyn Fn(Order)>>,
+}
+
+impl Made {
+    fn alone(device: Box<dyn models::Device>) -> Self {
+        Self { device, pf: None }
+    }
+}
+
 /// A kind of model that a driver of the kernel's judges.
 pub struct Device {
     /// As `--driver` names it.
@@ -24,7 +47,7 @@ pub struct Device {
     /// The kernel's module.
     pub module: &'static str,
     /// Makes one.
-    pub model: fn(&str, Mac) -> Box<dyn models::Device>,
+    pub model: fn(&str, Mac) -> Made,
     /// The wire's speed.
     pub speed_bps: u64,
     /// The largest MTU that is tried; 0: none beyond 1500.
@@ -34,6 +57,10 @@ pub struct Device {
     /// Writes to it are posted, as on a bus. A device that only hypervisors have is told at once,
     /// and its driver relies on that.
     pub posts: bool,
+    /// It is a virtual function.
+    pub is_vf: bool,
+    /// It may have long frames only while its physical function has.
+    pub needs_long_pf: bool,
     /// What the driver counts.
     pub counters: &'static [Counter],
 }
@@ -110,21 +137,30 @@ const IGBVF: &[Counter] = &[
 /// Bytes of a frame's check sequence.
 const FCS: u64 = 4;
 
-fn e1000(kind: Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
-    let mut options = E1000Options::of(kind, mac);
-    // `ip link set … vf 0 mac …` was said: nobody makes up an address.
-    options.pf.mac = e1000::VfMac::Pinned;
-    E1000::boxed(name, &options)
+fn e1000(kind: Kind, name: &str, mac: Mac) -> Made {
+    Made::alone(E1000::boxed(name, &E1000Options::of(kind, mac)))
 }
 
-fn ixgbe(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
-    Ixgbe::boxed(name, &IxgbeOptions::of(kind, mac))
+/// A virtual function whose address was set (`ip link set … vf 0 mac …`): nobody makes one up.
+fn igbvf(name: &str, mac: Mac) -> Made {
+    let mut options = E1000Options::of(Kind::IgbVf, mac);
+    options.pf.mac = e1000::VfMac::Pinned;
+    let device = E1000::new(name, &options);
+    let pf = device.pf();
+    Made {
+        device: Box::new(device),
+        pf: Some(Box::new(move |_| pf.reset())),
+    }
+}
+
+fn ixgbe(kind: ixgbe::Kind, name: &str, mac: Mac) -> Made {
+    Made::alone(Ixgbe::boxed(name, &IxgbeOptions::of(kind, mac)))
 }
 
 /// A virtual function that is trusted, with an address that was set, beside a physical one that is
 /// promiscuous and takes long frames: all that a virtual one can have is had. The latest speaks to
 /// its physical one by the later rules of the mailbox (API 1.5), the others by the older ones.
-fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
+fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Made {
     let mut options = IxgbeVfOptions::of(kind, mac);
     options.pf = ixgbe::PfOptions {
         mac: ixgbe::VfMac::Pinned,
@@ -137,7 +173,15 @@ fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Box<dyn models::Device> {
         },
         ..options.pf
     };
-    IxgbeVf::boxed(name, &options)
+    let device = IxgbeVf::new(name, &options);
+    let pf = device.pf();
+    Made {
+        device: Box::new(device),
+        pf: Some(Box::new(move |order| match order {
+            Order::Reset => pf.reset(),
+            Order::Mtu(mtu) => pf.set_mtu(mtu),
+        })),
+    }
 }
 
 /// All of them.
@@ -151,6 +195,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: false,
+        needs_long_pf: false,
         counters: INTEL,
     },
     Device {
@@ -162,6 +208,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: false,
+        needs_long_pf: false,
         counters: INTEL,
     },
     Device {
@@ -173,6 +221,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: false,
+        needs_long_pf: false,
         counters: INTEL,
     },
     Device {
@@ -184,6 +234,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: false,
+        needs_long_pf: false,
         counters: IXGBE,
     },
     Device {
@@ -195,6 +247,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: false,
+        needs_long_pf: false,
         counters: IXGBE,
     },
     Device {
@@ -206,6 +260,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: false,
+        needs_long_pf: false,
         counters: IXGBE,
     },
     Device {
@@ -217,6 +273,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: Some("an 82599 has no promiscuous mode for its virtual functions"),
         posts: true,
+        is_vf: true,
+        needs_long_pf: true,
         counters: IXGBEVF,
     },
     Device {
@@ -228,6 +286,8 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: true,
+        needs_long_pf: false,
         counters: IXGBEVF,
     },
     Device {
@@ -239,17 +299,21 @@ pub const DEVICES: &[Device] = &[
         mtu: 9000,
         no_promiscuity: None,
         posts: true,
+        is_vf: true,
+        needs_long_pf: false,
         counters: IXGBEVF,
     },
     Device {
         name: "igbvf",
         title: "82576's virtual function",
         module: "igbvf",
-        model: |name, mac| e1000(Kind::IgbVf, name, mac),
+        model: igbvf,
         speed_bps: 1_000_000_000,
         mtu: 9000,
         no_promiscuity: Some("its mailbox has no word for the promiscuous mode"),
         posts: true,
+        is_vf: true,
+        needs_long_pf: false,
         counters: IGBVF,
     },
     Device {
@@ -261,12 +325,14 @@ pub const DEVICES: &[Device] = &[
                 mac,
                 ..Vmxnet3Options::default()
             };
-            Vmxnet3::boxed(name, &options)
+            Made::alone(Vmxnet3::boxed(name, &options))
         },
         speed_bps: 10_000_000_000,
         mtu: 9000,
         no_promiscuity: None,
         posts: false,
+        is_vf: false,
+        needs_long_pf: false,
         counters: VMXNET3,
     },
     Device {
@@ -278,12 +344,14 @@ pub const DEVICES: &[Device] = &[
                 mac,
                 ..VirtioOptions::default()
             };
-            VirtioNet::boxed(name, &options)
+            Made::alone(VirtioNet::boxed(name, &options))
         },
         speed_bps: 10_000_000_000,
         mtu: 9000,
         no_promiscuity: None,
         posts: false,
+        is_vf: false,
+        needs_long_pf: false,
         counters: VIRTIO,
     },
 ];

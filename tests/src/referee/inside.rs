@@ -1,5 +1,7 @@
 //! What is checked in the guest: this program runs there, with the kernel's driver and its tools.
 
+mod restarts;
+
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -12,11 +14,17 @@ use super::net::{self, End, Fallible, SHORT, datagrams, interface, overheard, ru
 use super::truth::{self, Sample};
 use super::{Entry, Verdict, mac};
 use crate::runner::lab;
+use restarts::{again, down_and_up, pf_reset, pf_short, unload, wire};
 
 /// What begins a line that holds a [`Sample`].
 const MARK: &str = "@sample ";
 /// The check in which the driver tests the device.
 pub(super) const SELF_TEST: &str = "its own tests of the device pass";
+/// The check that only virtual functions have.
+const PF_RESET: &str =
+    "a reset of its physical function takes the link, until it is brought up anew";
+/// The check that only those of 82599 have.
+const PF_SHORT: &str = "an MTU above its physical function's is refused, and got over";
 /// Namespaces of the two ends.
 const SPACES: [&str; 2] = ["a", "b"];
 /// Bytes that a stream carries each way.
@@ -41,7 +49,7 @@ pub(super) struct Bench {
 pub(super) type Check = (&'static str, fn(&mut Bench) -> Outcome);
 
 /// In the order in which they run: each needs what those before it have set up.
-pub(super) const CHECKS: &[Check] = &[
+const CHECKS: &[Check] = &[
     ("the driver takes both devices", probe),
     ("each interface has the address of its model", addresses),
     ("the link comes up, at the speed of the wire", link),
@@ -56,12 +64,25 @@ pub(super) const CHECKS: &[Check] = &[
     ("VLANs pass, each to its own", vlans),
     ("foreign frames come in promiscuous mode alone", promiscuous),
     ("groups come where they were joined", groups),
+    ("the link goes and comes with the wire", wire),
+    (PF_RESET, pf_reset),
+    (PF_SHORT, pf_short),
     (SELF_TEST, self_test),
     ("twenty times down and up again", down_and_up),
     ("unloaded, loaded again, it works as before", again),
     ("unloaded, it leaves nothing behind", unload),
     ("the kernel has nothing to warn of", silent),
 ];
+
+/// Those that make sense for a kind of model.
+pub(super) fn checks(device: &Device) -> impl Iterator<Item = Check> {
+    let fits = |&(name, _): &Check| match name {
+        PF_RESET => device.is_vf,
+        PF_SHORT => device.needs_long_pf,
+        _ => true,
+    };
+    CHECKS.iter().copied().filter(fits)
+}
 
 /// A line as a sample, if it is one.
 #[must_use]
@@ -95,7 +116,7 @@ pub fn judge(device: &'static Device, places: [String; 2]) -> Result<bool, Strin
         log,
     };
     let mut good = true;
-    for &(check, work) in CHECKS {
+    for (check, work) in checks(device) {
         let started = Instant::now();
         let (verdict, found) = match work(&mut bench) {
             Ok(Done::Passed) => (Verdict::Passed, String::new()),
@@ -462,51 +483,6 @@ fn self_test(bench: &mut Bench) -> Outcome {
     }
     let [a, b] = &bench.ends;
     a.ping(b.ip, 56, 5)?;
-    Ok(Done::Passed)
-}
-
-fn down_and_up(bench: &mut Bench) -> Outcome {
-    for round in 0..20 {
-        let [a, b] = &bench.ends;
-        let end = if round % 2 == 0 { a } else { b };
-        end.down()?;
-        end.up()?;
-        a.wait_for_link().and(b.wait_for_link())?;
-        a.ping(b.ip, 200, 2)
-            .map_err(|error| format!("round {round}: {error}"))?;
-    }
-    let [a, b] = &bench.ends;
-    stream(a, b, STREAM, 7)?;
-    Ok(Done::Passed)
-}
-
-fn remove(bench: &Bench) -> Fallible {
-    run("rmmod", &[bench.device.module])?;
-    for end in &bench.ends {
-        if interface(&end.bdf).is_some() {
-            return Err(format!("{} still has an interface", end.bdf));
-        }
-    }
-    Ok(())
-}
-
-fn again(bench: &mut Bench) -> Outcome {
-    // With interfaces up, as a user may do it.
-    remove(bench)?;
-    load(bench)?;
-    link(bench)?;
-    let [a, b] = &bench.ends;
-    a.ping(b.ip, 1472, 10)?;
-    stream(a, b, STREAM, 8)?;
-    Ok(Done::Passed)
-}
-
-fn unload(bench: &mut Bench) -> Outcome {
-    remove(bench)?;
-    let path = Path::new("/sys/module").join(bench.device.module);
-    if path.exists() {
-        return Err(format!("{} is still there", path.display()));
-    }
     Ok(Done::Passed)
 }
 

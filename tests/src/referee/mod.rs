@@ -26,8 +26,9 @@ use peers::guest::System;
 use peers::{Guest, GuestError, Job, Machine};
 
 use crate::runner::{Entry, Verdict, lab};
+use devices::Order;
 pub use devices::{DEVICES, Device};
-use heard::Heard;
+use heard::{Heard, Wish};
 
 /// How long a guest may take, all checks included.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -55,7 +56,25 @@ pub enum RefereeError {
 pub struct Pair {
     /// The models and the wire.
     pub sim: Sim,
+    pfs: Vec<Box<dyn Fn(Order)>>,
     _served: [Served; 2],
+}
+
+impl Pair {
+    fn order(&self, order: Order) {
+        self.pfs.iter().for_each(|pf| pf(order));
+    }
+
+    /// Does what the guest asks for.
+    fn grant(&self, wish: Wish) {
+        match wish {
+            Wish::Unplug => self.sim.set_link(false),
+            Wish::Plug => self.sim.set_link(true),
+            Wish::ResetPf => self.order(Order::Reset),
+            Wish::ShortPf => self.order(Order::Mtu(1500)),
+            Wish::LongPf => self.order(Order::Mtu(9000)),
+        }
+    }
 }
 
 /// Serves two models of `device` in `folder`, for [`Machine::served_pair`] with [`sockets`].
@@ -72,14 +91,17 @@ pub fn serve(device: &Device, folder: &Path) -> Result<Pair, ServeError> {
         nap: Some(NAP),
         ..SimOptions::default()
     };
-    let boxed = |end: u8| (device.model)(&format!("{}/{end}", device.name), mac(end));
-    let sim = Sim::with_options(boxed(0), boxed(1), wire, options);
+    let make = |end: u8| (device.model)(&format!("{}/{end}", device.name), mac(end));
+    let (first, second) = (make(0), make(1));
+    let pfs = [first.pf, second.pf].into_iter().flatten().collect();
+    let sim = Sim::with_options(first.device, second.device, wire, options);
     let served = [
         vfio_user::serve(sim.function(0), &folder.join(SOCKETS[0]))?,
         vfio_user::serve(sim.function(1), &folder.join(SOCKETS[1]))?,
     ];
     Ok(Pair {
         sim,
+        pfs,
         _served: served,
     })
 }
@@ -148,13 +170,18 @@ pub fn run(
             }
             entry.on.clone_from(&on);
             tell(entry);
-        } else if let Some(sample) = inside::sample(line) {
+            return;
+        }
+        if let Some(sample) = inside::sample(line) {
             books.take(sample, &pair.sim);
-            if let Err(error) = heard.say() {
-                eprintln!("the guest can't be told that it was heard: {error}");
-            }
+        } else if let Some(wish) = Wish::of(line) {
+            pair.grant(wish);
         } else {
             eprintln!("guest: {line}");
+            return;
+        }
+        if let Err(error) = heard.say() {
+            eprintln!("the guest can't be told that it was heard: {error}");
         }
     })?;
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -183,8 +210,12 @@ fn take_objections(sim: &Sim, check: &str) -> Vec<String> {
     of(0).chain(of(1)).map(named).collect()
 }
 
-/// How many checks there are on each kind of model, inside and outside.
-pub const CHECKS: usize = inside::CHECKS.len() + CLOSING;
+/// How many checks there are on a kind of model, inside and outside.
+#[must_use]
+pub fn checks(device: &Device) -> usize {
+    inside::checks(device).count() + CLOSING
+}
+
 /// Those that are made from the outside.
 const CLOSING: usize = 4;
 

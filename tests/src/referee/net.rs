@@ -110,6 +110,12 @@ impl End {
             .map_err(|waited| format!("{}: no link after {waited:?}", self.dev))
     }
 
+    /// Waits until the link is down, while the interface is up.
+    pub(super) fn wait_for_no_link(&self) -> Fallible {
+        wait(|| self.number("carrier") == Ok(0))
+            .map_err(|waited| format!("{}: still a link after {waited:?}", self.dev))
+    }
+
     /// Pings `to` with `size` bytes behind the ICMP header, one after the other; each must be
     /// answered, and with the same bytes. (The tool of that name waits for the last answer no
     /// longer than for those before.)
