@@ -266,7 +266,11 @@ fn exits(pf: &str) -> Fallible {
     let host = Host::at(pf)?;
     let before = host.mtu()?;
     ensure!(before == 1500, "the PF's MTU is {before} to begin with");
-    ends_well(rgen(&host, "2s")?)?;
+    let told = ends_well(rgen(&host, "2s")?)?;
+    ensure!(
+        told.contains("it was 1500, and will be 1500 again") && !told.contains("killed"),
+        "the run told {told}"
+    );
     ensure!(host.mtu()? == 1500, "not restored after a run's end");
 
     let child = rgen_at_work(&host)?;
@@ -284,7 +288,12 @@ fn exits(pf: &str) -> Fallible {
     child.kill()?;
     child.wait()?;
     ensure!(host.mtu()? == 9000, "who lowered it?");
-    ends_well(rgen(&host, "2s")?)?;
+    // The note was written before the MTU was: so whoever comes next knows what it was.
+    let told = ends_well(rgen(&host, "2s")?)?;
+    ensure!(
+        told.contains("raised from 1500 by a run that was killed, and will be 1500 again"),
+        "the run after a kill told {told}"
+    );
     ensure!(host.mtu()? == 1500, "not restored by the run after a kill");
     let notes: Vec<_> = fs::read_dir("/run/rgen")?.collect::<Result<_, _>>()?;
     ensure!(
@@ -295,8 +304,8 @@ fn exits(pf: &str) -> Fallible {
     Ok(())
 }
 
-/// The run sent and received; what it told is shown.
-fn ends_well(run: Child) -> Fallible {
+/// The run sent and received; the events that it told.
+fn ends_well(run: Child) -> Fallible<String> {
     let done = run.wait_with_output()?;
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     let more = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -307,8 +316,13 @@ fn ends_well(run: Child) -> Fallible {
         done.status
     );
     let document: serde_json::Value = serde_json::from_str(&said)?;
-    println!("exits: told {}", document["events"]);
-    Ok(())
+    let events = document["events"].as_array().ok_or("no events")?;
+    let told: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event["what"].as_str())
+        .collect();
+    println!("exits: told {told:?}");
+    Ok(told.join("; "))
 }
 
 fn interrupt(child: &Child) -> Fallible {
