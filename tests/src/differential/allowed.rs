@@ -144,7 +144,8 @@ pub const ALLOWED: &[Allowed] = &[
         &["82540EM", "82545EM", "82576"],
         ("*", "*config:0x2c", "value"),
         ("0x1af4", "0x8086"),
-        "QEMU's devices have its own subsystem ids (hw/pci/pci.c, pci_config_set_vendor_id …)",
+        "QEMU's devices whose class names no subsystem have QEMU's own (hw/pci/pci.c, \
+         pci_set_default_subsystem_id)",
     ),
     Allowed::new(
         OLD,
@@ -160,7 +161,7 @@ pub const ALLOWED: &[Allowed] = &[
         ("*", "*R32 STATUS", "value"),
         ANY,
         "detected speed (ASDV, bits 9:8) and link (bit 1) are set at once \
-         (hw/net/e1000e_core.c, mac_reg_init); bit 19: see MASTER below",
+         (hw/net/e1000e_core.c, e1000e_mac_reg_init); bit 19: see MASTER below",
     )
     .within(0x0008_0302),
     Allowed::new(
@@ -168,39 +169,41 @@ pub const ALLOWED: &[Allowed] = &[
         ("*", "*R32 STATUS", "value"),
         ANY,
         "bit 31 and PHYRA (bit 10) are what hardware shows after power-on, which the model has \
-         behind it (hw/net/igb_core.c, mac_reg_init); the link (bit 1) takes its time",
+         behind it (hw/net/igb_core.c, igb_mac_reg_init); the link (bit 1) takes its time",
     )
     .within(0x8000_0402),
     Allowed::new(
         OLD,
         ("*", "*CTRL", "value"),
         ANY,
-        "QEMU's 8254x keeps CTRL over CTRL.RST (hw/net/e1000.c, set_ctrl): VME, SLU, ASDE; bits \
-         20, 18 are pins, FD and SPEED are forced values that nothing forces (§13.4.1)",
+        "QEMU's 8254x resets nothing on CTRL.RST, and so keeps CTRL over it (hw/net/e1000.c, \
+         set_ctrl): VME, SLU, ASDE. Bits 20, 18 are pins and SPEED is a forced value that nothing \
+         forces (mac_reg_init), and so is FD (§13.4.1)",
     )
     .within(0x4014_0261),
     Allowed::new(
         &["82574L"],
         ("*", "*CTRL", "value"),
         ANY,
-        "pins (20, 18), SPEED (9:8) and SLU (6) as QEMU's NVM would have set them \
-         (hw/net/e1000e_core.c, mac_reg_init)",
+        "ADVD3WUC (bit 20), a pin (18), SPEED (9:8) and SLU (6) as an NVM would have set them \
+         (hw/net/e1000e_core.c, e1000e_mac_reg_init)",
     )
     .within(0x0014_0240),
     Allowed::new(
         &["82576"],
         ("*", "*CTRL", "value"),
         ANY,
-        "pin (20), SPEED (9:8) and bit 3 after reset; RFCE and TFCE (27, 28) as negotiated \
-         (hw/net/igb_core.c, mac_reg_init; e1000x_common.c, e1000x_update_regs_on_autoneg_done)",
+        "ADVD3WUC (bit 20), SPEED (9:8) and bit 3 after reset (hw/net/igb_core.c, \
+         igb_mac_reg_init); RFCE and TFCE (27, 28) as negotiated (igb_update_flowctl_status)",
     )
     .within(0x1810_0208),
     Allowed::new(
         &["82574L"],
         ("*open", "*CTRL", ""),
         ANY,
-        "QEMU's 82574L keeps STATUS.MASTER off over a reset, so the driver need not turn it off \
-         (hw/net/e1000e_core.c, e1000e_set_ctrl); the data sheet has it on (317694 §10.2.2.2)",
+        "QEMU's 82574L is not reset between two acts, and begins one as the driver left it after \
+         the last: with CTRL.MASTER_DISABLE, hence without STATUS.MASTER, so that the driver need \
+         not turn it off (hw/net/e1000e_core.c, e1000e_get_status); the models of each act are new",
     )
     .sometimes(),
     Allowed::new(
@@ -216,21 +219,23 @@ pub const ALLOWED: &[Allowed] = &[
         ANY,
         "causes that depend on when the link came up (LSC, bit 2), on when a ring was looked at \
          (TXDW, TXQE, RXDMT0, ACK) and on whether a line is asserted (bit 31, which only PCI \
-         Express devices have); no interrupt is enabled",
+         Express devices have: igb_core.c, igb_fix_icr_asserted, and e1000e_core.c likewise); no \
+         interrupt is enabled",
     )
     .within(0x8002_0017),
     Allowed::new(
         &["82574L"],
         ("*", "*R32 EECD", "value"),
         ("0x300", "0x308"),
-        "EE_DO (bit 3) is the pin of a serial EEPROM that nobody drives",
+        "EE_DO (bit 3) is the pin of a serial EEPROM that nobody drives; QEMU has AUTO_RD and \
+         PRES alone (hw/net/e1000e_core.c, e1000e_mac_reg_init)",
     ),
     Allowed::new(
         &["82576"],
         ("*", "*R32 EECD", "value"),
         ("0x1110", "0x308"),
-        "QEMU's 82576 never says AUTO_RD (hw/net/igb_core.c, mac_reg_init); 320961 §8.4.1 has it \
-         set once the settings are read",
+        "QEMU's 82576 never says AUTO_RD, and tells of no flash and of a size (hw/net/igb_core.c, \
+         igb_mac_reg_init); 320961 §8.4.1 has it set once the settings are read",
     ),
     Allowed::new(
         OLD,
@@ -249,8 +254,9 @@ pub const ALLOWED: &[Allowed] = &[
         NEW,
         ("*counters", "*counter PRC*", "is"),
         ANY,
-        "QEMU sorts received frames by their size without FCS, and those of less than 64 bytes \
-         nowhere (hw/net/e1000x_common.c, e1000x_update_rx_total_stats and \
+        "QEMU sorts received frames by what it writes to memory, which is without FCS under \
+         RCTL.SECRC, and those of less than 64 bytes nowhere (hw/net/e1000x_common.h, \
+         e1000x_fcs_len; e1000x_common.c, e1000x_update_rx_total_stats and \
          e1000x_increase_size_stats); 320961 §8.18 counts from destination address to CRC",
     ),
     Allowed::new(E1000, ("vlan: counters", "1 rx_bytes", "is"), ANY, UNTAGGED),
@@ -410,7 +416,7 @@ pub const ALLOWED: &[Allowed] = &[
         &["vmxnet3"],
         ("*", "*rx0*", "type"),
         ("0", "3"),
-        "QEMU leaves the type of a receive completion at zero (hw/net/vmxnet3.c, \
+        "QEMU clears a receive completion and fills no type in (hw/net/vmxnet3.c, \
          vmxnet3_indicate_packet); Linux's vmxnet3_defs.h: VMXNET3_CDTYPE_RXCOMP",
     ),
     Allowed::new(
@@ -432,8 +438,9 @@ pub const ALLOWED: &[Allowed] = &[
         VIRTIO,
         ("*", "*rx *", "header"),
         ("000000000000000000000000", "000000000000000000000100"),
-        "QEMU writes num_buffers only with mergeable buffers (hw/net/virtio-net.c, \
-         virtio_net_receive_rcu); virtio 1.2 §5.1.6.4.1 wants 1 without",
+        "QEMU sets num_buffers in a copy of the header, which reaches the driver only with \
+         mergeable buffers (hw/net/virtio-net.c, virtio_net_receive_rcu: extra_hdr); virtio 1.2 \
+         §5.1.6.4.1 wants 1 without",
     ),
     Allowed::new(
         VIRTIO,
@@ -493,16 +500,20 @@ pub const ALLOWED: &[Allowed] = &[
     Allowed::new(VIRTIO, ("starved: *", "0 counter tx0*", "is"), ANY, HELD),
 ];
 
-const ZERO: &str = "reads as zero in QEMU: registers that it has only with extra_mac_registers \
-                    (hw/net/e1000.c, mac_reg_access); developer's manual §13.7 counts";
+const ZERO: &str = "reads as zero in QEMU: a register that needs a flag of old machines \
+                    (hw/net/e1000.c, mac_reg_access: MAC_ACCESS_FLAG_NEEDED). The flag and its \
+                    option, extra_mac_registers, went with those machines (11.1 has neither), and \
+                    the need stayed, so that nothing satisfies it; developer's manual §13.7 counts";
 const UNTAGGED: &str = "QEMU counts octets without the tag that was stripped, and on 8254x without \
                         the one that is inserted (hw/net/e1000.c, e1000_receive_iov and xmit_seg; \
-                        igb_core.c, e1000e_core.c); 320961 §8.18 counts what is on the wire";
+                        igb_core.c, igb_write_packet_to_guest; e1000e_core.c likewise); 320961 \
+                        §8.18 counts what is on the wire";
 const UNCOUNTED: &str = "QEMU's 82576 drops what is longer than RLPML and does not count it \
-                         (hw/net/igb_core.c, igb_rx_is_oversized); ROC counts such frames (§8.18)";
+                         (hw/net/igb_core.c, igb_receive_assign: only VMDq counts); ROC counts \
+                         such frames (§8.18)";
 const SHORT: &str = "QEMU does not pad short frames on sending, whatever TCTL.PSP says, and counts \
-                     them as undersize on receiving, where it pads them (hw/net/e1000e_core.c, \
-                     e1000e_receive_internal; igb_core.c likewise); 317694 §10.2.6.1: PSP pads";
+                     them as undersize on receiving, where it pads them (hw/net/igb_core.c, \
+                     igb_receive_internal; e1000e_core.c likewise); 317694 §10.2.6.1: PSP pads";
 const HUB: &str = "QEMU's hub carries frames as they are (net/hub.c); a wire has none shorter than \
                    60 bytes without FCS (IEEE 802.3 §4A.4.2)";
 const UNCHECKED: &str = "QEMU's 8254x looks at no checksum, and says so by IXSM (hw/net/e1000.c, \

@@ -134,13 +134,39 @@ const FURTHER: [Mac; 2] = [
 ];
 const ANOTHER: Mac = [0x02, 0x55, 0x77, 0x77, 0x77, 0x0a];
 
+/// More groups than a device of Intel's has exact filters, and than QEMU's virtio-net has entries.
+const MANY: [u8; 2] = [40, 80];
+/// More addresses than a device of Intel's has exact filters.
+const HOSTS: u8 = 33;
+
+/// The group of that number.
+fn group(number: u8) -> Mac {
+    [0x01, 0, 0x5e, 1, number, number.wrapping_mul(3)]
+}
+
+/// A group that nobody asks for, and whose hash is that of one that is asked for: an inexact
+/// filter looks at bits 47:36, 46:35, 45:34 or 43:32 (320961 §8.10.18), none of which differs.
+fn alias(number: u8) -> Mac {
+    let mut mac = group(number);
+    mac[3] ^= 1;
+    mac
+}
+
+/// The station of that number.
+fn host(number: u8) -> Mac {
+    [0x02, 0x66, 0x77, 0x77, 0x78, number]
+}
+
 /// Frames for everybody whom the filters tell apart.
 fn to_all(line: &Line) -> Vec<Post> {
     let macs = line.macs();
     let stations = [STRANGER, [0xff; 6], ANOTHER, macs[0]]
         .into_iter()
         .chain(GROUPS)
-        .chain(FURTHER);
+        .chain(FURTHER)
+        .chain([0, MANY[0] - 1, MANY[0], MANY[1] - 1, MANY[1]].map(group))
+        .chain([0, MANY[0] - 1].map(alias))
+        .chain([0, HOSTS - 1, HOSTS].map(host));
     (0..)
         .zip(stations)
         .map(|(n, to)| frame(to, macs[0], 80, n).into())
@@ -175,9 +201,18 @@ fn filters(mut stage: Stage, ports: [Box<dyn Port>; 2]) -> Result<(), Failure> {
         port.set_mac_filter(&[FURTHER[0], FURTHER[1], GROUPS[1]])
     })?;
     play("no filter", &|port| port.set_mac_filter(&[]))?;
-    play("many groups", &|port| {
-        let groups: Vec<Mac> = (0..40).map(|n| [0x01, 0, 0x5e, 1, n, 3 * n]).collect();
-        port.set_mac_filter(&groups)
+    for many in MANY {
+        play(&format!("{many} groups"), &|port| {
+            let groups: Vec<Mac> = (0..many).map(group).collect();
+            port.set_mac_filter(&groups)
+        })?;
+        play(&format!("a group after {many}"), &|port| {
+            port.set_mac_filter(&[group(0)])
+        })?;
+    }
+    play("many addresses", &|port| {
+        let hosts: Vec<Mac> = (0..HOSTS).map(host).collect();
+        port.set_mac_filter(&hosts)
     })?;
     play("no filter again", &|port| port.set_mac_filter(&[]))?;
     play("another address", &|port| port.set_mac(ANOTHER))?;
