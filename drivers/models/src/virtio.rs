@@ -8,10 +8,12 @@
 //! reset, frames dropped (and counted) when there is no buffer or before `DRIVER_OK`, a broken
 //! chain that stops the device with `NEEDS_RESET`, queues that come and go with the features that
 //! the driver writes, the number of queues that counts those, a control queue of 64 slots. One
-//! choice is the model's own: with several pairs of queues it spreads received frames by a hash of
-//! their addresses and ports, as QEMU's `tap` has the kernel do; the hash is no standard's.
+//! choice is the model's own: with several pairs of queues and no RSS it spreads received frames by
+//! a hash of their addresses and ports, as QEMU's `tap` has the kernel do; the hash is no
+//! standard's.
 //!
-//! Not modelled: segmentation offloads (never offered), RSS and hash reports, MSI-X vectors (the
+//! Not modelled: segmentation offloads (never offered), hashes that look behind IPv6 extension
+//! headers (not offered either), MSI-X vectors (the
 //! registers read back "no vector"; interrupts are the line of INTx, which the ISR register lets
 //! go).
 
@@ -28,6 +30,7 @@ mod pci;
 mod queue;
 mod registers;
 mod ring;
+mod rss;
 mod rx;
 mod status;
 mod steer;
@@ -52,6 +55,7 @@ use filter::Filter;
 use pci::{Access, PciSpace};
 use queue::Queue;
 use ring::{Broken, Used};
+use rss::Spread;
 use status::Negotiation;
 
 pub use options::{Identity, Notify, VirtioOptions};
@@ -84,6 +88,8 @@ pub struct VirtioNet {
     config: NetConfig,
     filter: Filter,
     active_pairs: u16,
+    /// How received frames are hashed and spread, once the driver has said so.
+    spread: Option<Spread>,
     isr: u8,
     space: Arc<SimSpace>,
     memory: Translator,
@@ -134,6 +140,7 @@ impl VirtioNet {
             config: NetConfig::new(options),
             filter: Filter::new(),
             active_pairs: 1,
+            spread: None,
             isr: 0,
             memory: space.translator(),
             space,
@@ -169,7 +176,9 @@ impl VirtioNet {
 
     /// Bytes before each frame.
     fn header_len(&self) -> usize {
-        if self.negotiation.accepted & (feature::MRG_RXBUF | feature::VERSION_1) == 0 {
+        if self.has(feature::HASH_REPORT) {
+            header::HASHED
+        } else if self.negotiation.accepted & (feature::MRG_RXBUF | feature::VERSION_1) == 0 {
             header::SHORT
         } else {
             header::LONG
@@ -373,7 +382,7 @@ impl Device for VirtioNet {
             descriptors: queue.addresses[0],
             driver: queue.addresses[1],
             device: queue.addresses[2],
-            header: u32::try_from(self.header_len()).expect("12 bytes or less"),
+            header: u32::try_from(self.header_len()).expect("20 bytes or less"),
             space: Arc::clone(&self.space),
         };
         self.queues.iter().filter(is_set_up).map(place).collect()

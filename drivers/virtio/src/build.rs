@@ -7,7 +7,7 @@ use crate::features::Features;
 use crate::plan::Parts;
 use crate::rx::packed::PackedRx;
 use crate::rx::split::SplitRx;
-use crate::rx::{Fit, Rx, RxEngine};
+use crate::rx::{Fit, Rx, RxEngine, Told};
 use crate::shared::Follower;
 use crate::tx::packed::PackedTx;
 use crate::tx::split::SplitTx;
@@ -97,10 +97,15 @@ fn open<E: RxEngine + 'static>(
     site: Site,
 ) -> Box<dyn RxQueue> {
     let Site { follower, notifier } = site;
-    match (fit.mergeable, features.contains(Features::GUEST_CSUM)) {
-        (false, false) => Box::new(Rx::<E, false, false>::new(engine, fit, follower, notifier)),
-        (false, true) => Box::new(Rx::<E, false, true>::new(engine, fit, follower, notifier)),
-        (true, false) => Box::new(Rx::<E, true, false>::new(engine, fit, follower, notifier)),
-        (true, true) => Box::new(Rx::<E, true, true>::new(engine, fit, follower, notifier)),
+    let told = Told {
+        checksums: features.contains(Features::GUEST_CSUM),
+        hash: features.contains(Features::HASH_REPORT),
+    };
+    let said = (fit, told);
+    match (fit.mergeable, told.checksums || told.hash) {
+        (false, false) => Box::new(Rx::<E, false, false>::new(engine, said, follower, notifier)),
+        (false, true) => Box::new(Rx::<E, false, true>::new(engine, said, follower, notifier)),
+        (true, false) => Box::new(Rx::<E, true, false>::new(engine, said, follower, notifier)),
+        (true, true) => Box::new(Rx::<E, true, true>::new(engine, said, follower, notifier)),
     }
 }

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use hugemem::{Dma, Memory, MemoryError};
 use hw::ring::Cursor;
-use port::{Mac, PortError};
+use port::{Mac, PortError, Rss};
 
 use crate::desc::{DescFlags, split_word};
 use crate::doorbell::Doorbell;
 use crate::ring::packed::{Batch, Packed};
 use crate::ring::split::{Split, set};
 use crate::ring::{Format, RingMemory};
+use crate::rss::{self, HashTypes};
 
 /// What is asked of the device (§5.1.6.5): class and command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) enum Command<'a> {
     VlanDelete(u16),
     /// Use so many queue pairs; one until it is told.
     Pairs(u16),
+    /// Use so many queue pairs, and spread over them by a hash of these.
+    Spread(HashTypes, &'a Rss, u16),
 }
 
 impl Command<'_> {
@@ -46,6 +49,10 @@ impl Command<'_> {
             Self::Mac(_) => "another address".into(),
             Self::VlanAdd(id) | Self::VlanDelete(id) => format!("a filter for VLAN {id}"),
             Self::Pairs(pairs) => format!("{pairs} queue pairs"),
+            Self::Spread(_, rss, pairs) => format!(
+                "spreading over {pairs} queue pairs by a table of {} entries",
+                rss.table.len()
+            ),
         }
     }
 
@@ -76,6 +83,10 @@ impl Command<'_> {
             Self::VlanAdd(id) => [&[VLAN, 0][..], &id.to_le_bytes()].concat(),
             Self::VlanDelete(id) => [&[VLAN, 1][..], &id.to_le_bytes()].concat(),
             Self::Pairs(pairs) => [&[MQ, 0][..], &pairs.to_le_bytes()].concat(),
+            Self::Spread(types, rss, pairs) => {
+                let data = rss::command_data(types, rss, pairs);
+                [&[MQ, 1][..], &data].concat()
+            }
         }
     }
 }
@@ -264,6 +275,13 @@ mod test {
         assert_eq!(Command::VlanAdd(0x123).bytes(), [2, 0, 0x23, 1]);
         assert_eq!(Command::VlanDelete(5).bytes(), [2, 1, 5, 0]);
         assert_eq!(Command::Pairs(4).bytes(), [4, 0, 4, 0]);
+        let rss = Rss {
+            key: vec![7; 40],
+            table: vec![1, 0],
+        };
+        let spread = Command::Spread(HashTypes::TCPV4, &rss, 2).bytes();
+        assert_eq!(spread[..8], [4, 1, 2, 0, 0, 0, 1, 0]);
+        assert_eq!(spread.len(), 2 + 4 + 2 + 2 + 4 + 2 + 1 + 40);
     }
 
     #[test]

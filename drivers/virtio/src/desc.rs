@@ -81,28 +81,22 @@ bitflags::bitflags! {
     }
 }
 
-/// The longest header: that of the standard. The drafts' lacks the last field.
-pub(crate) const HEADER_MAX: usize = 12;
+/// The longest header: that which tells a hash, behind the 12 bytes that the standard's has
+/// without. The drafts' lacks the last two of those.
+pub(crate) const HEADER_MAX: usize = 20;
+/// Where a header says how many buffers a frame lies in, if it says so.
+const BUFFERS: usize = 10;
+/// Where one that tells a hash has it, and behind it its type.
+const HASH: usize = 12;
 
 /// The header of a sent frame whose checksum the device completes: `start` is where the summing
 /// begins in the frame, `offset` where the sum goes from there (§5.1.6.2).
 pub(crate) fn checksum_header(start: u16, offset: u16) -> [u8; HEADER_MAX] {
-    let [s0, s1] = start.to_le_bytes();
-    let [o0, o1] = offset.to_le_bytes();
-    [
-        HeaderFlags::NEEDS_CSUM.bits(),
-        0,
-        0,
-        0,
-        0,
-        0,
-        s0,
-        s1,
-        o0,
-        o1,
-        0,
-        0,
-    ]
+    let mut header = [0; HEADER_MAX];
+    header[0] = HeaderFlags::NEEDS_CSUM.bits();
+    header[6..8].copy_from_slice(&start.to_le_bytes());
+    header[8..10].copy_from_slice(&offset.to_le_bytes());
+    header
 }
 
 /// Flags, and the number of buffers where the header has it, of a received frame's header. The
@@ -111,14 +105,25 @@ pub(crate) fn checksum_header(start: u16, offset: u16) -> [u8; HEADER_MAX] {
 pub(crate) fn received(headroom: &[u8; hugemem::HEADROOM], header: usize) -> (HeaderFlags, u16) {
     let start = headroom.len() - header;
     let flags = HeaderFlags::from_bits_retain(headroom[start]);
-    let buffers = u16::from_le_bytes([
-        headroom[hugemem::HEADROOM - 2],
-        headroom[hugemem::HEADROOM - 1],
-    ]);
+    // The shortest header has no such field; nobody asks then.
+    let at = (start + BUFFERS).min(headroom.len() - 2);
+    let buffers = u16::from_le_bytes([headroom[at], headroom[at + 1]]);
     (flags, buffers)
 }
 
+/// The hash that the longest header tells, if one was made (§5.1.6.4.4).
+#[inline]
+pub(crate) fn told_hash(headroom: &[u8; hugemem::HEADROOM]) -> Option<u32> {
+    let [.., h0, h1, h2, h3, t0, t1, _, _] = *headroom;
+    let kind = u16::from_le_bytes([t0, t1]);
+    (kind != 0).then_some(u32::from_le_bytes([h0, h1, h2, h3]))
+}
+
 const _: () = assert!(size_of::<Words>() == 16, "a descriptor is 16 bytes");
+const _: () = assert!(
+    HASH + 8 == HEADER_MAX,
+    "hash, type and padding end the header"
+);
 
 #[cfg(test)]
 mod test {
@@ -155,10 +160,9 @@ mod test {
 
     #[test]
     fn a_checksum_header_says_where_to_sum_and_where_to_put_it() {
-        assert_eq!(
-            checksum_header(34, 16),
-            [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0]
-        );
+        let [used @ .., _, _, _, _, _, _, _, _] = checksum_header(34, 16);
+        assert_eq!(used, [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0]);
+        assert_eq!(checksum_header(34, 16)[12..], [0; 8]);
         let mut headroom = [0; hugemem::HEADROOM];
         headroom[52] = 3;
         headroom[62..].copy_from_slice(&[5, 1]);
@@ -167,5 +171,18 @@ mod test {
             (flags, buffers),
             (HeaderFlags::NEEDS_CSUM | HeaderFlags::DATA_VALID, 261)
         );
+    }
+
+    #[test]
+    fn a_header_tells_its_hash_behind_all_else() {
+        let mut headroom = [0; hugemem::HEADROOM];
+        headroom[44..].copy_from_slice(&[
+            2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 1, // what every header has
+            0x44, 0x33, 0x22, 0x11, 0, 2, 0xee, 0xee,
+        ]);
+        assert_eq!(received(&headroom, 20), (HeaderFlags::DATA_VALID, 263));
+        assert_eq!(told_hash(&headroom), Some(0x1122_3344));
+        headroom[61] = 0;
+        assert_eq!(told_hash(&headroom), None, "no hash was made");
     }
 }

@@ -46,6 +46,10 @@ bitflags::bitflags! {
         const IN_ORDER = 1 << 35;
         /// Memory is ordered as the platform orders it for devices.
         const ORDER_PLATFORM = 1 << 36;
+        /// The header of a received frame tells its hash (§5.1.6.4.4).
+        const HASH_REPORT = 1 << 57;
+        /// The device spreads received frames by a hash and a table (§5.1.6.5.7).
+        const RSS = 1 << 60;
         /// The device knows its speed.
         const SPEED_DUPLEX = 1 << 63;
     }
@@ -68,14 +72,28 @@ impl Features {
         .union(Self::ORDER_PLATFORM)
         .union(Self::SPEED_DUPLEX);
 
+    /// What is asked for over the control queue.
+    pub(crate) const CONTROLLED: Self = Self::CTRL_RX
+        .union(Self::CTRL_VLAN)
+        .union(Self::CTRL_MAC_ADDR)
+        .union(Self::MQ)
+        .union(Self::RSS)
+        .union(Self::HASH_REPORT);
+
     /// The set without those that need another which is not in it (§5.1.3.1). QEMU's device
     /// without a control queue still offers what is asked for over one.
+    ///
+    /// RSS without MQ is possible too: a device that has several pairs under RSS only. None is
+    /// known, and such a one's RSS is left alone, so that how many pairs there are hangs on MQ.
     pub(crate) fn sound(self) -> Self {
-        if self.contains(Self::CTRL_VQ) {
-            self
-        } else {
-            self - (Self::CTRL_RX | Self::CTRL_VLAN | Self::MQ | Self::CTRL_MAC_ADDR)
+        let mut sound = self;
+        if !sound.contains(Self::CTRL_VQ) {
+            sound -= Self::CONTROLLED;
         }
+        if !sound.contains(Self::MQ) {
+            sound -= Self::RSS | Self::HASH_REPORT;
+        }
+        sound
     }
 
     /// The set by name: `VERSION_1, RING_PACKED`.
@@ -85,9 +103,11 @@ impl Features {
     }
 
     /// Bytes of the header before each frame (§5.1.6): the drafts' is shorter unless frames may
-    /// be merged.
+    /// be merged, and one that tells a hash is longer.
     pub(crate) fn header_bytes(self) -> usize {
-        if self.intersects(Self::VERSION_1.union(Self::MRG_RXBUF)) {
+        if self.contains(Self::HASH_REPORT) {
+            20
+        } else if self.intersects(Self::VERSION_1.union(Self::MRG_RXBUF)) {
             12
         } else {
             10
@@ -129,6 +149,9 @@ pub(crate) fn choose(
             Choice::Off
         }
     };
+    take(asked(Offloads::RSS), Features::RSS, "rss", false)?;
+    let spreads = offloads.contains(Offloads::RSS);
+    take(Choice::Auto, Features::HASH_REPORT, "hash", spreads)?;
     take(
         asked(Offloads::TX_L4_CHECKSUM),
         Features::CSUM,
@@ -222,9 +245,30 @@ mod test {
     fn what_is_asked_for_over_the_control_queue_is_not_there_without_one() {
         let offered = Features::VERSION_1 | Features::CTRL_RX | Features::CTRL_MAC_ADDR;
         let offered = offered | Features::CTRL_VLAN | Features::MQ;
+        let offered = offered | Features::RSS | Features::HASH_REPORT;
         assert_eq!(offered.sound(), Features::VERSION_1);
         let offered = offered | Features::CTRL_VQ;
         assert_eq!(offered.sound(), offered);
+        let spreading = Features::RSS | Features::HASH_REPORT;
+        assert_eq!(
+            (offered - Features::MQ).sound(),
+            offered - Features::MQ - spreading
+        );
+    }
+
+    #[test]
+    fn hashes_are_told_where_they_spread_and_nowhere_else() {
+        let options = Options::default();
+        let spreading = Features::RSS | Features::HASH_REPORT;
+        let chosen = choose(Features::all(), &options, Offloads::RSS).unwrap();
+        assert!(chosen.contains(spreading));
+        let chosen = choose(Features::all(), &options, Offloads::empty()).unwrap();
+        assert!(!chosen.intersects(spreading));
+        let offered = Features::all() - Features::HASH_REPORT;
+        let chosen = choose(offered, &options, Offloads::RSS).unwrap();
+        assert!(chosen.contains(Features::RSS) && !chosen.contains(Features::HASH_REPORT));
+        let asked = choose(offered - Features::RSS, &options, Offloads::RSS);
+        assert_eq!(asked, Err(Missing("rss")));
     }
 
     #[test]
@@ -232,5 +276,9 @@ mod test {
         assert_eq!(Features::empty().header_bytes(), 10);
         assert_eq!(Features::MRG_RXBUF.header_bytes(), 12);
         assert_eq!(Features::VERSION_1.header_bytes(), 12);
+        assert_eq!(
+            (Features::VERSION_1 | Features::HASH_REPORT).header_bytes(),
+            20
+        );
     }
 }

@@ -33,6 +33,7 @@ mod plan;
 mod port;
 mod regs;
 mod ring;
+mod rss;
 mod rx;
 mod shared;
 mod stats;

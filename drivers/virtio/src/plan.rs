@@ -3,13 +3,14 @@
 use std::sync::atomic::AtomicU8;
 
 use hugemem::{Dma, Memory, MemoryError};
-use port::{Caps, Config, StartError};
+use port::{Caps, Config, Offloads, StartError};
 
 use crate::control;
 use crate::desc::Words;
 use crate::features::{Features, choose};
 use crate::options::Options;
 use crate::ring::{Format, Geometry, RingMemory};
+use crate::rss::Ability;
 use crate::transport::Transport;
 use crate::tx::tables::Tables;
 
@@ -26,10 +27,12 @@ pub(crate) struct Shape {
     pub(crate) control: Option<(u16, Geometry)>,
 }
 
-/// What the ring numbers of the device follow from.
+/// What the device's configuration says once and for all.
 pub(crate) struct Numbers {
-    /// Most queue pairs that the device has, whether they are used or not.
+    /// Most queue pairs that the device has, whether they are used or not: ring numbers follow.
     pub(crate) device_pairs: usize,
+    /// How it spreads frames over queues, if it can.
+    pub(crate) spreading: Option<Ability>,
 }
 
 impl Shape {
@@ -91,13 +94,26 @@ impl Shape {
                 format!("{FRAME_MIN} at least"),
             ));
         }
-        if config.rss.is_some() {
-            let allowed = "this device has none".into();
-            return Err(unsupported("spreading by RSS", "a table".into(), allowed));
+        let mut offloads = config.offloads;
+        if let Some(rss) = &config.rss {
+            let none = || Err("this device has none".into());
+            let fits = |ability: Ability| ability.check(rss, config.rx_queues.max(1));
+            numbers
+                .spreading
+                .map_or_else(none, fits)
+                .map_err(|allowed| {
+                    unsupported("spreading by RSS", "this key and table".into(), allowed)
+                })?;
+            offloads |= Offloads::RSS;
         }
-        let features = choose(transport.offered(), options, config.offloads)
+        let features = choose(transport.offered(), options, offloads)
             .map_err(|missing| unsupported("option", missing.0.into(), "not offered".into()))?;
-        Ok(Self::build(transport, features, numbers, (config, rx, tx)))
+        let shape = Self::build(transport, features, numbers, (config, rx, tx));
+        if offloads.contains(Offloads::RSS) && !shape.features.contains(Features::RSS) {
+            let allowed = "its control queue holds no command".into();
+            return Err(unsupported("offloading", "RSS".into(), allowed));
+        }
+        Ok(shape)
     }
 
     fn build<T: Transport>(
@@ -141,7 +157,7 @@ impl Shape {
         let control = control.filter(|(_, geometry)| geometry.slots >= 2);
         let features = match control {
             Some(_) => features,
-            None => features - CONTROLLED,
+            None => features - Features::CTRL_VQ - Features::CONTROLLED,
         };
         Self {
             features,
@@ -203,13 +219,6 @@ impl Shape {
         })
     }
 }
-
-/// Features that nobody can use without a control queue.
-const CONTROLLED: Features = Features::CTRL_VQ
-    .union(Features::CTRL_RX)
-    .union(Features::CTRL_VLAN)
-    .union(Features::CTRL_MAC_ADDR)
-    .union(Features::MQ);
 
 /// Bytes of the smallest buffer that is armed for receiving.
 const FRAME_MIN: usize = 60;

@@ -39,6 +39,8 @@ pub(crate) struct Virtio<T: Transport> {
     parts: Option<Parts>,
     run: Option<Run>,
     wanted: Wanted,
+    /// How frames are to spread, if anybody said so.
+    rss: Option<Rss>,
     totals: Totals,
     link_up: Option<bool>,
     /// Times that the device was started over in mid-run.
@@ -50,6 +52,9 @@ struct Run {
     shared: Arc<Shared>,
     plan: Plan,
     control: Option<Control>,
+    rx_queues: usize,
+    /// How frames spread, if the device was asked to spread them.
+    rss: Option<Rss>,
     /// Rings whose queues the engine has.
     owned: Vec<usize>,
     stage: Stage,
@@ -146,12 +151,16 @@ impl<T: Transport> Virtio<T> {
         Ok(Self {
             transport,
             options,
-            numbers: Numbers { device_pairs },
+            numbers: Numbers {
+                device_pairs,
+                spreading: config.spreading,
+            },
             info,
             caps,
             parts: None,
             run: None,
             wanted: Wanted::default(),
+            rss: None,
             totals: Totals::default(),
             link_up: None,
             recoveries: 0,
@@ -199,15 +208,18 @@ impl<T: Transport> Virtio<T> {
         let (Some(run), Some(parts)) = (&mut self.run, &self.parts) else {
             return Ok(());
         };
-        let pairs = run.plan.pairs;
+        let pairs = u16::try_from(run.plan.pairs).unwrap_or(u16::MAX);
+        let rss = run.rss.clone();
         if let (Some((ring, area)), Some((number, _))) = (&parts.control, &parts.shape.control) {
             let doorbell = self.transport.doorbell(*number);
             run.control = Some(Control::new(ring.clone(), area.clone(), doorbell));
         }
         let wanted = self.wanted.clone();
-        if pairs > 1 {
-            let pairs = u16::try_from(pairs).unwrap_or(u16::MAX);
-            self.command(Features::MQ, &Command::Pairs(pairs))?;
+        // Either says how many pairs are in use.
+        match &rss {
+            Some(rss) => self.command(Features::RSS, &self.spreading_by(rss, pairs))?,
+            None if pairs > 1 => self.command(Features::MQ, &Command::Pairs(pairs))?,
+            None => {}
         }
         self.command(Features::CTRL_RX, &Command::Promiscuous(wanted.promiscuous))?;
         self.command(
@@ -224,6 +236,27 @@ impl<T: Transport> Virtio<T> {
             self.command(Features::CTRL_VLAN, &Command::VlanAdd(id))?;
         }
         Ok(())
+    }
+
+    /// The command that has the device spread frames so.
+    fn spreading_by<'a>(&self, rss: &'a Rss, pairs: u16) -> Command<'a> {
+        let types = self.numbers.spreading.map(|ability| ability.types);
+        Command::Spread(types.unwrap_or_default(), rss, pairs)
+    }
+
+    /// How frames are to spread in a run with these features: as the run asks, else as was asked
+    /// before, if its queues allow that, else evenly.
+    fn spread(&self, config: &Config, features: Features) -> Option<Rss> {
+        let ability = self.numbers.spreading?;
+        if !features.contains(Features::RSS) {
+            return None;
+        }
+        let fits = |rss: &&Rss| ability.check(rss, config.rx_queues).is_ok();
+        let asked = config.rss.as_ref().or(self.rss.as_ref().filter(fits));
+        Some(match asked {
+            Some(rss) => rss.clone(),
+            None => ability.even(config.rx_queues),
+        })
     }
 
     /// Starts the device on rings that are clear, and gives the queues out.
@@ -257,6 +290,8 @@ impl<T: Transport> Virtio<T> {
             shared,
             plan,
             control: None,
+            rx_queues: config.rx_queues,
+            rss: self.spread(config, parts.shape.features),
             owned,
             stage: Stage::Running,
             round: 1,
@@ -399,6 +434,8 @@ fn caps<T: Transport>(
         default: options.pairs.map_or(1, |asked| asked.min(pairs)),
         power_of_two: false,
     };
+    let mut can = offloads(offered, options) | transport.emulates();
+    can.set(Offloads::RSS, config.spreading.is_some());
     let max_frame = config.mtu.map_or(LARGEST, |mtu| usize::from(mtu) + AROUND);
     Caps {
         rx_queues: queues.clone(),
@@ -407,7 +444,7 @@ fn caps<T: Transport>(
         tx_slots: slots(1, defaults.tx_slots),
         max_frame: max_frame.min(LARGEST),
         max_segments: crate::tx::SEGMENTS,
-        offloads: offloads(offered, options) | transport.emulates(),
+        offloads: can,
     }
 }
 
@@ -615,8 +652,33 @@ impl<T: Transport> Port for Virtio<T> {
         Ok(())
     }
 
-    fn set_rss(&mut self, _rss: &Rss) -> Result<(), PortError> {
-        Err(self.not_offered("spreading by RSS"))
+    fn set_rss(&mut self, rss: &Rss) -> Result<(), PortError> {
+        let Some(ability) = self.numbers.spreading else {
+            return Err(self.not_offered("spreading by RSS"));
+        };
+        let refused = |what: &str, cure: String| PortError::Refused {
+            port: self.name(),
+            what: what.into(),
+            cure: Some(cure),
+        };
+        let most = *self.caps.rx_queues.range.end();
+        let queues = self.run.as_ref().map_or(most, |run| run.rx_queues);
+        ability
+            .check(rss, queues)
+            .map_err(|allowed| refused("this key and table", format!("give it {allowed}")))?;
+        if let Some(run) = &self.run {
+            if run.rss.is_none() {
+                let cure = "start the port with RSS among its offloads".into();
+                return Err(refused("spreading by RSS", cure));
+            }
+            let pairs = u16::try_from(run.plan.pairs).unwrap_or(u16::MAX);
+            self.command(Features::RSS, &self.spreading_by(rss, pairs))?;
+        }
+        if let Some(run) = &mut self.run {
+            run.rss = Some(rss.clone());
+        }
+        self.rss = Some(rss.clone());
+        Ok(())
     }
 }
 

@@ -175,5 +175,11 @@ pub(crate) mod net {
         SPEED @ 0x0c: Ro u32;
         /// 1 for full duplex (§5.1.4).
         DUPLEX @ 0x10: Ro u8;
+        /// Most bytes of a hash's key (§5.1.4).
+        RSS_MAX_KEY_SIZE @ 0x11: Ro u8;
+        /// Most entries of a table of queues (§5.1.4).
+        RSS_MAX_INDIRECTION_TABLE_LENGTH @ 0x12: Ro u16;
+        /// What the device can hash (§5.1.4).
+        SUPPORTED_HASH_TYPES @ 0x14: Ro u32;
     }
 }

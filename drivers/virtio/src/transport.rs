@@ -8,6 +8,7 @@ use port::{Mac, PortError};
 use crate::doorbell::Doorbell;
 use crate::features::Features;
 use crate::ring::RingMemory;
+use crate::rss::Ability;
 
 /// The device's configuration, as far as it has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) struct NetConfig {
     pub(crate) speed_bps: Option<u64>,
     /// Both directions at once.
     pub(crate) full_duplex: bool,
+    /// How it spreads frames over queues, if it can.
+    pub(crate) spreading: Option<Ability>,
 }
 
 /// How a device is to be started.

@@ -145,6 +145,24 @@ pub const TAPPED: &[Row] = &[
         ),
         2,
     ),
+    tapped(
+        lab(
+            "virtio",
+            "split, RSS and hashes",
+            "virtio-net-pci,iommu_platform=on,disable-legacy=on,mq=on,vectors=10,rss=on,hash=on",
+            ",queues=4",
+        ),
+        4,
+    ),
+    tapped(
+        lab(
+            "virtio",
+            "packed, RSS",
+            "virtio-net-pci,iommu_platform=on,disable-legacy=on,packed=on,mq=on,vectors=6,rss=on",
+            ",packed=on,queues=2",
+        ),
+        2,
+    ),
 ];
 
 /// The families that there are.

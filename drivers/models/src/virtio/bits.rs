@@ -34,6 +34,7 @@ pub(super) mod feature {
     pub(crate) const ORDER_PLATFORM: u64 = 1 << 36;
     pub(crate) const NOTIFICATION_DATA: u64 = 1 << 38;
     pub(crate) const RING_RESET: u64 = 1 << 40;
+    pub(crate) const HASH_REPORT: u64 = 1 << 57;
     pub(crate) const RSS: u64 = 1 << 60;
     pub(crate) const SPEED_DUPLEX: u64 = 1 << 63;
 
@@ -55,6 +56,7 @@ pub(super) mod feature {
         (MQ, CTRL_VQ),
         (CTRL_MAC_ADDR, CTRL_VQ),
         (RSS, CTRL_VQ),
+        (HASH_REPORT, CTRL_VQ),
     ];
 }
 
@@ -88,6 +90,8 @@ pub(super) mod event {
 
 /// The header before each frame (§5.1.6).
 pub(super) mod header {
+    /// Hash, its type and padding come with `HASH_REPORT`.
+    pub(crate) const HASHED: usize = 20;
     /// `num_buffers` comes with mergeable buffers, and always since version 1.
     pub(crate) const LONG: usize = 12;
     /// Without it.

@@ -2,6 +2,7 @@
 
 use super::bits::feature;
 use super::options::VirtioOptions;
+use super::rss;
 use crate::Mac;
 use crate::device::LinkReport;
 
@@ -21,12 +22,15 @@ struct Field {
 }
 
 /// Every field but the address, whose bytes are fields each.
-const FIELDS: [Field; 5] = [
+const FIELDS: [Field; 8] = [
     field(6, 2, feature::STATUS),
     field(8, 2, feature::MQ | feature::RSS),
     field(10, 2, feature::MTU),
     field(12, 4, feature::SPEED_DUPLEX),
     field(16, 1, feature::SPEED_DUPLEX),
+    field(17, 1, feature::RSS | feature::HASH_REPORT),
+    field(18, 2, feature::RSS),
+    field(20, 4, feature::RSS | feature::HASH_REPORT),
 ];
 
 const fn field(offset: u32, width: u8, feature: u64) -> Field {
@@ -116,6 +120,9 @@ impl NetConfig {
         bytes[10..12].copy_from_slice(&self.mtu.to_le_bytes());
         bytes[12..16].copy_from_slice(&speed.unwrap_or(u32::MAX).to_le_bytes());
         bytes[16] = DUPLEX;
+        bytes[17] = rss::KEY_MOST;
+        bytes[18..20].copy_from_slice(&rss::TABLE_MOST.to_le_bytes());
+        bytes[20..24].copy_from_slice(&rss::TYPES.to_le_bytes());
         bytes
     }
 }

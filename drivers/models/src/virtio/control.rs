@@ -5,6 +5,7 @@ use hugemem::Iova;
 use super::bits::feature;
 use super::queue::either;
 use super::ring::{Broken, Ring, Used};
+use super::rss::Spread;
 use super::{VirtioNet, refused};
 use crate::counters::DeviceCounts;
 use crate::faults::Fault;
@@ -132,7 +133,7 @@ impl VirtioNet {
             class::MAC => self.mac(number, data),
             class::VLAN => self.vlan(number, data),
             class::ANNOUNCE => self.announced(number, data),
-            class::MQ => self.activate(number, data),
+            class::MQ => self.multiqueue(number, data),
             _ => None,
         };
         if done.is_none() {
@@ -207,11 +208,52 @@ impl VirtioNet {
         })
     }
 
-    /// How many pairs of queues are in use (§5.1.6.5.5).
-    fn activate(&mut self, number: u8, data: &[u8]) -> Option<()> {
+    /// Which pairs of queues are in use, and how frames are hashed and spread (§5.1.6.5.5). The
+    /// last command holds.
+    fn multiqueue(&mut self, number: u8, data: &[u8]) -> Option<()> {
+        match number {
+            0 if self.has(feature::MQ) => self.activate(data),
+            1 if self.has(feature::RSS) => self.spread_by_table(data),
+            2 if self.has(feature::HASH_REPORT) && !self.has(feature::RSS) => {
+                let hashes = Spread::hashes_alone(data);
+                self.spread = Some(self.sound(hashes)?);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// So many pairs, and the device's own way of spreading (§5.1.6.5.6).
+    fn activate(&mut self, data: &[u8]) -> Option<()> {
         let pairs = u16::from_le_bytes(data.try_into().ok()?);
-        let known = number == 0 && self.has(feature::MQ);
-        (known && (1..=self.options.pairs).contains(&pairs)).then(|| self.active_pairs = pairs)
+        if !(1..=self.options.pairs).contains(&pairs) {
+            return None;
+        }
+        self.active_pairs = pairs;
+        if self.spread.as_ref().is_some_and(Spread::has_table) {
+            self.spread = None;
+        }
+        Some(())
+    }
+
+    /// As a table says (§5.1.6.5.7).
+    fn spread_by_table(&mut self, data: &[u8]) -> Option<()> {
+        let queues = &self.queues;
+        let is_enabled = |pair: u16| {
+            let queue = queues.get(usize::from(pair) * 2);
+            queue.is_some_and(|queue| queue.ring.is_some())
+        };
+        let read = Spread::by_table(data, self.options.pairs, is_enabled);
+        let (spread, senders) = self.sound(read)?;
+        self.active_pairs = senders;
+        self.spread = Some(spread);
+        Some(())
+    }
+
+    /// What was read of a command, if it can be carried out.
+    fn sound<T>(&self, read: Result<T, String>) -> Option<T> {
+        read.map_err(|flaw| self.object(format!("command for a hash with {flaw} (§5.1.6.5.7.1)")))
+            .ok()
     }
 }
 

@@ -55,6 +55,7 @@ impl VirtioNet {
             return;
         }
         self.active_pairs = 1;
+        self.spread = None;
         self.turn = 0;
         for queue in self.queues.iter_mut().skip(FIRST_PAIR) {
             self.bells.set_enabled(queue.index, false);

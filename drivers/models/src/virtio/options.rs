@@ -66,6 +66,9 @@ pub struct VirtioOptions {
     pub mtu: Option<u16>,
     /// Pairs of queues, for a driver that accepts multiqueue; for others there is one.
     pub pairs: u16,
+    /// Spreads received frames by RSS, and tells their hashes, for a driver that accepts it; where
+    /// there is a control queue and more than one pair.
+    pub rss: bool,
     /// Slots of a ring for frames, and the most that a driver may choose.
     pub queue_size: u16,
     /// The same of the control queue's ring.
@@ -107,6 +110,7 @@ impl Default for VirtioOptions {
             speed_duplex: true,
             mtu: Some(9216),
             pairs: 1,
+            rss: true,
             queue_size: 1024,
             control_size: 64,
             notify: Notify::Polls,
@@ -148,6 +152,7 @@ impl VirtioOptions {
                     | feature::GUEST_ANNOUNCE,
             ),
             (multiqueue, feature::MQ),
+            (multiqueue && self.rss, feature::RSS | feature::HASH_REPORT),
             (self.csum, feature::CSUM),
             (self.guest_csum, feature::GUEST_CSUM),
             (self.status, feature::STATUS),

@@ -8,6 +8,7 @@ use super::checksum;
 use super::filter::Addressee;
 use super::queue::either;
 use super::ring::{Broken, Ring, Used};
+use super::rss::{Hash, Spread};
 use super::steer::flow_hash;
 use crate::counters::DeviceCounts;
 use crate::faults::{DeviceFaults, Fault};
@@ -35,6 +36,8 @@ struct Reception<'a> {
     /// Legacy drivers that did not accept `ANY_LAYOUT` have the header in a buffer of its own.
     header_apart: bool,
     flags: u8,
+    /// What the header tells, where it tells hashes.
+    hash: Option<Hash>,
     faults: &'a DeviceFaults,
     objections: &'a Objections,
 }
@@ -56,9 +59,15 @@ impl VirtioNet {
             }
         }
         self.counters.add(&tally);
-        for index in (0..usize::from(self.active_pairs) * 2).step_by(2) {
+        for index in (0..self.receivers() * 2).step_by(2) {
             self.publish(index);
         }
+    }
+
+    /// How many pairs may get frames.
+    fn receivers(&self) -> usize {
+        let by_table = self.spread.as_ref().filter(|spread| spread.has_table());
+        usize::from(by_table.map_or(self.active_pairs, Spread::receivers))
     }
 
     /// Checks that the rings that frames go to are still mapped.
@@ -67,7 +76,7 @@ impl VirtioNet {
             return Ok(());
         }
         let receivers = self.queues.iter().step_by(2);
-        for queue in receivers.take(usize::from(self.active_pairs)) {
+        for queue in receivers.take(self.receivers()) {
             if let Some(ring) = &queue.ring {
                 either!(ring, ring => ring.check(&mut self.memory))
                     .map_err(|broken| (queue.index, broken))?;
@@ -92,12 +101,13 @@ impl VirtioNet {
             return;
         }
         let addressee = Addressee::of(head);
-        let pair = match self.active_pairs {
-            1 => 0,
-            pairs => flow_hash(head) % u32::from(pairs),
+        let hash = self.spread.as_ref().and_then(|spread| spread.hash(head));
+        let pair = match &self.spread {
+            Some(spread) if spread.has_table() => spread.pair(hash),
+            _ => self.own_choice(head),
         };
-        let index = u16::try_from(pair * 2).expect("fewer pairs than a u16 counts");
-        match self.put_frame(index, frame, carrier) {
+        let index = pair * 2;
+        match self.put_frame(index, frame, hash, carrier) {
             Ok(Verdict::Received) => {
                 tally.rx_frames += 1;
                 tally.rx_bytes += u64::from(frame.len()) + FCS;
@@ -116,10 +126,19 @@ impl VirtioNet {
         }
     }
 
+    /// The pair of a frame where no table says it.
+    fn own_choice(&self, head: &[u8]) -> u16 {
+        match self.active_pairs {
+            1 => 0,
+            pairs => u16::try_from(flow_hash(head) % u32::from(pairs)).expect("less than a u16"),
+        }
+    }
+
     fn put_frame(
         &mut self,
         index: u16,
         frame: &WireFrame,
+        hash: Option<Hash>,
         carrier: &mut Carrier<'_>,
     ) -> Result<Verdict, Broken> {
         let mut flags = 0;
@@ -149,6 +168,7 @@ impl VirtioNet {
             mergeable,
             header_apart,
             flags,
+            hash,
             faults: &self.faults,
             objections: &self.objections,
         };
@@ -187,9 +207,13 @@ impl Reception<'_> {
             self.used.push(Used { chain, written });
         }
         let buffers = u16::try_from(self.used.len()).expect("no more than the ring has");
-        let mut header = [0; header::LONG];
+        let mut header = [0; header::HASHED];
         header[0] = self.flags;
-        header[header::SHORT..].copy_from_slice(&buffers.to_le_bytes());
+        header[header::SHORT..header::LONG].copy_from_slice(&buffers.to_le_bytes());
+        if let Some(hash) = self.hash {
+            header[12..16].copy_from_slice(&hash.value.to_le_bytes());
+            header[16..18].copy_from_slice(&hash.report.to_le_bytes());
+        }
         let mut sink = Scatter::new(self.memory, self.segments);
         sink.write(&header[..self.header_len])?;
         carrier.copy(frame, &mut sink)?;

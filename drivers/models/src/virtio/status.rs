@@ -234,6 +234,7 @@ impl VirtioNet {
         self.negotiation = Negotiation::new(self.negotiation.offered);
         self.filter = Filter::new();
         self.active_pairs = 1;
+        self.spread = None;
         self.selected = 0;
         self.isr = 0;
         self.update_line();

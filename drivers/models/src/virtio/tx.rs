@@ -2,11 +2,12 @@
 
 use hugemem::{Iova, Translator};
 
+use super::VirtioNet;
 use super::bits::{feature, header};
 use super::checksum;
+use super::header::{HASHED, LONG};
 use super::queue::either;
 use super::ring::{Broken, Chain, Ring};
-use super::{VirtioNet, header::LONG};
 use crate::counters::DeviceCounts;
 use crate::faults::Fault;
 use crate::frames::{Batch, ROUND, Segment};
@@ -28,7 +29,7 @@ struct Terms<'a> {
     objections: &'a crate::Objections,
 }
 
-/// A sent frame's header (§5.1.6).
+/// A sent frame's header, without what only tells hashes of received ones (§5.1.6).
 struct Header([u8; LONG]);
 
 impl VirtioNet {
@@ -219,7 +220,7 @@ fn take_many(
             "header not in a buffer of its own, and ANY_LAYOUT was not negotiated (§5.1.6.6)",
         );
     }
-    let mut bytes = [0; LONG];
+    let mut bytes = [0; HASHED];
     let mut have = 0;
     let mut skipped = 0;
     for segment in segments.iter_mut() {
@@ -228,7 +229,7 @@ fn take_many(
         memory.read(iova, &mut bytes[have..have + part])?;
         have += part;
         segment.iova += part as u64;
-        segment.len -= u32::try_from(part).expect("at most 12");
+        segment.len -= u32::try_from(part).expect("at most 20");
         if segment.len > 0 {
             break;
         }
@@ -246,7 +247,7 @@ fn take_many(
         }
     }
     let len = u32::try_from(len).unwrap_or(u32::MAX);
-    let header = Header(bytes);
+    let header = Header::of(&bytes);
     let first = first + skipped;
     if !header.is_plain() || len < ETHERNET || len > terms.longest {
         return Ok(add_special(&header, first, len, memory, batch, terms));
@@ -301,7 +302,8 @@ impl Header {
     #[inline]
     fn of(bytes: &[u8]) -> Self {
         let mut header = [0; LONG];
-        header[..bytes.len()].copy_from_slice(bytes);
+        let used = bytes.len().min(LONG);
+        header[..used].copy_from_slice(&bytes[..used]);
         Self(header)
     }
 

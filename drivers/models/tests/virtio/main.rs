@@ -11,5 +11,6 @@ mod negotiation;
 mod objections;
 mod queues;
 mod rings;
+mod spreading;
 mod threaded;
 mod wire;

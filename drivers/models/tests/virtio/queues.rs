@@ -5,9 +5,7 @@ use models::virtio::{Identity, Notify, VirtioOptions};
 use models::{RingRole, Sim, SimBar, WireOptions};
 
 use crate::driver::ring::Ring;
-use crate::driver::{BASE, CTRL, CTRL_RX, Driver, MQ, MRG, Wish, frame, half, stepped};
-
-const RSS: u64 = 1 << 60;
+use crate::driver::{BASE, CTRL, CTRL_RX, Driver, MQ, MRG, RSS, Wish, frame, half, stepped};
 
 /// Sizes of the first ten queues of a device with four pairs of 32 slots.
 const ONE_PAIR: [u16; 10] = [32, 32, 64, 0, 0, 0, 0, 0, 0, 0];
@@ -88,11 +86,7 @@ fn all_pairs_are_there_with_multiqueue_and_one_without() {
 
 #[test]
 fn all_pairs_are_there_with_rss() {
-    let options = VirtioOptions {
-        features_added: RSS,
-        ..options(Identity::Modern)
-    };
-    let sim = stepped(&options, WireOptions::default());
+    let sim = stepped(&options(Identity::Modern), WireOptions::default());
     let mut driver = Driver::negotiate(sim.function(0), wish(false, CTRL | CTRL_RX | RSS));
     assert_queues(&driver, ALL_PAIRS);
     driver.control = Some(driver.queue(8));

@@ -14,6 +14,7 @@ use crate::pci::window::Window;
 use crate::pci::{await_reset, identify, keeps_to_iommu, set_command};
 use crate::regs::{NetStatus, Status, capability, common, kind, net, pci};
 use crate::ring::RingMemory;
+use crate::rss::Ability;
 use crate::transport::{Health, NetConfig, Patience, Plan, Progress, Transport};
 
 /// A device with the standard's interface.
@@ -253,6 +254,13 @@ pub(crate) fn read_net<B: Bar>(device: &B, offered: Features) -> NetConfig {
         // Up to 0x7fffffff is a speed, all ones is "unknown" (§5.1.4).
         config.speed_bps = (speed <= 0x7fff_ffff).then(|| u64::from(speed) * 1_000_000);
         config.full_duplex = device.read(net::DUPLEX) != 0;
+    }
+    if holds(Features::RSS, 24) {
+        config.spreading = Ability::new(
+            device.read(net::RSS_MAX_KEY_SIZE),
+            device.read(net::RSS_MAX_INDIRECTION_TABLE_LENGTH),
+            device.read(net::SUPPORTED_HASH_TYPES),
+        );
     }
     config
 }

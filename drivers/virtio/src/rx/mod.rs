@@ -10,7 +10,7 @@ pub(crate) mod packed;
 pub(crate) mod queue;
 pub(crate) mod split;
 
-pub(crate) use queue::Rx;
+pub(crate) use queue::{Rx, Told};
 
 use hugemem::{Burst, Frame, Slots};
 

@@ -3,7 +3,7 @@
 use hugemem::{BURST, Burst, Frame, HEADROOM, TxFlags};
 use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
 
-use crate::desc::{HEADER_MAX, HeaderFlags, received};
+use crate::desc::{HEADER_MAX, HeaderFlags, received, told_hash};
 use crate::doorbell::Notifier;
 use crate::ring::SLOTS_MAX;
 use crate::rx::{Fit, RxEngine};
@@ -11,11 +11,21 @@ use crate::shared::Follower;
 use crate::shared::Lie;
 use crate::tx::lane::FCS;
 
-/// A receive queue over ring `E`; `MERGE` if a frame may fill several buffers, `CSUM` if the
-/// device says what it knows of checksums.
-pub(crate) struct Rx<E: RxEngine, const MERGE: bool, const CSUM: bool> {
+/// What the device says of each frame in its header, besides how many buffers it fills.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    /// What it knows of checksums.
+    pub(crate) checksums: bool,
+    /// The hash that picked the queue.
+    pub(crate) hash: bool,
+}
+
+/// A receive queue over ring `E`; `MERGE` if a frame may fill several buffers, `TELLS` if the
+/// device says anything else ([`Told`]).
+pub(crate) struct Rx<E: RxEngine, const MERGE: bool, const TELLS: bool> {
     engine: E,
     fit: Fit,
+    told: Told,
     follower: Follower,
     notifier: Notifier,
     /// Buffers of the frame under way that are still to come.
@@ -26,12 +36,18 @@ pub(crate) struct Rx<E: RxEngine, const MERGE: bool, const CSUM: bool> {
     armed: u64,
 }
 
-impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
+impl<E: RxEngine, const MERGE: bool, const TELLS: bool> Rx<E, MERGE, TELLS> {
     /// A queue on a clear ring.
-    pub(crate) fn new(engine: E, fit: Fit, follower: Follower, notifier: Notifier) -> Self {
+    pub(crate) fn new(
+        engine: E,
+        (fit, told): (Fit, Told),
+        follower: Follower,
+        notifier: Notifier,
+    ) -> Self {
         Self {
             engine,
             fit,
+            told,
             follower,
             notifier,
             rest: 0,
@@ -117,7 +133,7 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
             return Ok(meta);
         } else {
             frame.set_len(len - self.fit.header);
-            if MERGE || CSUM {
+            if MERGE || TELLS {
                 self.read_header(frame, &mut meta)?;
             }
             // A frame about which the device lied is none.
@@ -139,12 +155,19 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Rx<E, MERGE, CSUM> {
             }
             self.rest = buffers - 1;
         }
-        if CSUM {
+        if TELLS && self.told.checksums {
             if flags.contains(HeaderFlags::NEEDS_CSUM) {
                 meta.flags |= RxFlags::L4_PARTIAL;
             } else if flags.contains(HeaderFlags::DATA_VALID) {
                 meta.flags |= RxFlags::L4_GOOD;
             }
+        }
+        if TELLS
+            && self.told.hash
+            && let Some(hash) = told_hash(frame.headroom())
+        {
+            meta.hash = hash;
+            meta.flags |= RxFlags::HASH;
         }
         Ok(())
     }
@@ -170,7 +193,7 @@ fn move_up(frame: &mut Frame, len: usize, header: usize) {
     frame.set_len(len);
 }
 
-impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, CSUM> {
+impl<E: RxEngine, const MERGE: bool, const TELLS: bool> RxQueue for Rx<E, MERGE, TELLS> {
     fn burst(&mut self, out: &mut RxBurst) -> usize {
         if !self.is_running() {
             return 0;
@@ -224,7 +247,7 @@ impl<E: RxEngine, const MERGE: bool, const CSUM: bool> RxQueue for Rx<E, MERGE, 
     }
 }
 
-impl<E: RxEngine, const MERGE: bool, const CSUM: bool> Drop for Rx<E, MERGE, CSUM> {
+impl<E: RxEngine, const MERGE: bool, const TELLS: bool> Drop for Rx<E, MERGE, TELLS> {
     fn drop(&mut self) {
         self.follower.leave(self.engine.drain(), std::iter::empty());
     }

@@ -31,6 +31,8 @@ pub(crate) const PACKED: u64 = 1 << 34;
 pub(crate) const IN_ORDER: u64 = 1 << 35;
 pub(crate) const NOTIFICATION_DATA: u64 = 1 << 38;
 pub(crate) const RING_RESET: u64 = 1 << 40;
+pub(crate) const HASH_REPORT: u64 = 1 << 57;
+pub(crate) const RSS: u64 = 1 << 60;
 /// What a driver must accept.
 pub(crate) const BASE: u64 = VERSION_1 | ACCESS;
 
@@ -179,7 +181,7 @@ impl Driver {
             self.tx.push(tx);
         }
         if self.wish.features & CTRL != 0 {
-            let index = if self.wish.features & MQ != 0 {
+            let index = if self.wish.features & (MQ | RSS) != 0 {
                 self.most_pairs() * 2
             } else {
                 2
@@ -262,7 +264,9 @@ impl Driver {
     }
 
     pub(crate) fn header_len(&self) -> usize {
-        if self.wish.features & (VERSION_1 | MRG) == 0 {
+        if self.wish.features & HASH_REPORT != 0 {
+            20
+        } else if self.wish.features & (VERSION_1 | MRG) == 0 {
             10
         } else {
             12
@@ -361,7 +365,7 @@ impl Driver {
         let mut frames = Vec::new();
         while let Some((n, len)) = done.next() {
             let mut bytes = queue.buffers.read(n, 0, len as usize);
-            let buffers = if header == 12 { bytes[10] } else { 1 };
+            let buffers = if header >= 12 { bytes[10] } else { 1 };
             for _ in 1..buffers {
                 let (n, len) = done.next().expect("all buffers of a frame come together");
                 bytes.extend(queue.buffers.read(n, 0, len as usize));
