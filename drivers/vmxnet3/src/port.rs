@@ -1,6 +1,7 @@
 //! The port: the device from start to stop.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use hugemem::{DmaSpace, Memory, TxFlags};
 use hw::Function;
@@ -38,6 +39,8 @@ pub(crate) struct Vmxnet3<F: Function> {
     rss: Option<Rss>,
     totals: Totals,
     link_up: Option<bool>,
+    /// When the control thread last read registers.
+    pub(crate) looked: Option<Instant>,
     /// Times that the device was started over in mid-run.
     pub(crate) recoveries: u64,
 }
@@ -97,6 +100,7 @@ impl<F: Function> Vmxnet3<F> {
             rss: None,
             totals: Totals::default(),
             link_up: None,
+            looked: None,
             recoveries: 0,
         })
     }
@@ -349,6 +353,10 @@ impl<F: Function> Port for Vmxnet3<F> {
                 what,
             });
         }
+        if self.is_quiet() {
+            return Ok(events);
+        }
+        self.looked = Some(Instant::now());
         if let Err(error) = self.advance(&mut events) {
             if let Some(run) = &self.run {
                 run.shared.set(Signal::FAILED);

@@ -1,16 +1,31 @@
 //! The control thread's turn: events, and starting over a device that has stopped a queue.
 
+use std::time::Duration;
+
 use hw::Function;
 use port::{PortError, Signal};
 
 use crate::area::{at, queue};
-use crate::port::{Stage, Vmxnet3};
+use crate::port::{Run, Stage, Vmxnet3};
 use crate::regs::{Events, command};
 
+/// How long a device that reports nothing is left alone. Behind its registers is a hypervisor,
+/// which moves no frame while it answers: QEMU does both under one lock, for which a sender then
+/// waits.
+const ALONE: Duration = Duration::from_millis(100);
 /// Starts over in mid-run before a device counts as broken.
 const RECOVERIES_MAX: u64 = 1000;
 
 impl<F: Function> Vmxnet3<F> {
+    /// True if there is no need to ask the device: it reports what happens to it, and links that
+    /// change, in memory. What cannot report, as it is gone, is found out when it is looked at.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let reports =
+            |run: &Run| run.stage == Stage::Clearing || run.parts.area.get(at::EVENTS) != 0;
+        let was_looked_at = self.looked.is_some_and(|looked| looked.elapsed() < ALONE);
+        was_looked_at && !self.run.as_ref().is_some_and(reports)
+    }
+
     /// One step of a run's life.
     pub(crate) fn advance(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
         self.device.check()?;
