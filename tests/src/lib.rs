@@ -1,5 +1,6 @@
 //! The rig: what the end-to-end tests stand on.
 //!
+//! - [`beside_linux`]: our ixgbe driver and Linux's on the same models, compared step by step.
 //! - [`peer`]: a vhost-user device in this process, made of parts that others wrote.
 //! - [`differential`]: one driver on two devices, of which one is a model, compared step by step.
 //! - [`liar`]: one that lies.
@@ -13,6 +14,7 @@
 //! - [`veth`]: interfaces of Linux, in a namespace that the test makes.
 #![forbid(unsafe_code)]
 
+pub mod beside_linux;
 pub mod cable;
 pub mod conformance;
 pub mod differential;

@@ -5,10 +5,10 @@ use super::compare::Difference;
 /// One of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// QEMU's device.
-    Qemu,
-    /// Our model.
-    Model,
+    /// What others made: QEMU's device, Linux's driver.
+    Theirs,
+    /// Our own: model or driver.
+    Ours,
 }
 
 /// A difference that is allowed.
@@ -24,10 +24,10 @@ pub struct Allowed {
     pub what: &'static str,
     /// Which value; empty for a line that one side has not.
     pub field: &'static str,
-    /// What QEMU's device has.
-    pub qemu: &'static str,
-    /// What our model has.
-    pub model: &'static str,
+    /// What theirs has.
+    pub theirs: &'static str,
+    /// What ours has.
+    pub ours: &'static str,
     /// Of two numbers, the bits that may differ; all others are the same.
     pub bits: Option<u64>,
     /// True where it does not show each time.
@@ -44,8 +44,8 @@ impl Allowed {
         fits(self.step, &difference.step)
             && fits(self.what, &difference.what)
             && fits(self.field, &difference.field)
-            && fits(self.qemu, difference.qemu.as_ref().unwrap_or(&nothing))
-            && fits(self.model, difference.model.as_ref().unwrap_or(&nothing))
+            && fits(self.theirs, difference.theirs.as_ref().unwrap_or(&nothing))
+            && fits(self.ours, difference.ours.as_ref().unwrap_or(&nothing))
             && self.bits.is_none_or(|bits| differ_in(bits, difference))
     }
 }
@@ -56,9 +56,10 @@ fn differ_in(bits: u64, difference: &Difference) -> bool {
         let digits = text.as_ref()?.strip_prefix("0x")?;
         u64::from_str_radix(digits, 16).ok()
     };
-    let (qemu, model) = (number(&difference.qemu), number(&difference.model));
-    qemu.zip(model)
-        .is_some_and(|(qemu, model)| (qemu ^ model) & !bits == 0)
+    let (theirs, ours) = (number(&difference.theirs), number(&difference.ours));
+    theirs
+        .zip(ours)
+        .is_some_and(|(theirs, ours)| (theirs ^ ours) & !bits == 0)
 }
 
 /// True if `text` is what `pattern` says.
@@ -83,11 +84,11 @@ pub fn of(subject: &str) -> Vec<&'static Allowed> {
 }
 
 impl Allowed {
-    /// A rule: subjects; step, line and value; QEMU's and the model's; why.
-    const fn new(
+    /// A rule: subjects; step, line and value; theirs and ours; why.
+    pub(crate) const fn new(
         subjects: &'static [&'static str],
         (step, what, field): (&'static str, &'static str, &'static str),
-        (qemu, model): (&'static str, &'static str),
+        (theirs, ours): (&'static str, &'static str),
         because: &'static str,
     ) -> Self {
         Self {
@@ -95,8 +96,8 @@ impl Allowed {
             step,
             what,
             field,
-            qemu,
-            model,
+            theirs,
+            ours,
             bits: None,
             sometimes: false,
             because,
@@ -104,7 +105,7 @@ impl Allowed {
     }
 
     /// Only if the two values are numbers that differ in `bits` at most.
-    const fn within(self, bits: u64) -> Self {
+    pub(crate) const fn within(self, bits: u64) -> Self {
         Self {
             bits: Some(bits),
             ..self
@@ -112,7 +113,7 @@ impl Allowed {
     }
 
     /// It need not show.
-    const fn sometimes(self) -> Self {
+    pub(crate) const fn sometimes(self) -> Self {
         Self {
             sometimes: true,
             ..self
@@ -530,13 +531,13 @@ const HELD: &str = "QEMU's wire holds back what finds no buffer and delivers it 
 mod test {
     use super::*;
 
-    fn difference(qemu: &str, model: &str) -> Difference {
+    fn difference(theirs: &str, ours: &str) -> Difference {
         Difference {
             step: "vlan: start".into(),
             what: "1 R32 STATUS".into(),
             field: "value".into(),
-            qemu: Some(qemu.into()),
-            model: Some(model.into()),
+            theirs: Some(theirs.into()),
+            ours: Some(ours.into()),
         }
     }
 

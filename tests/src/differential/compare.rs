@@ -14,10 +14,10 @@ pub struct Difference {
     pub what: String,
     /// Which value of it; empty for the whole line.
     pub field: String,
-    /// As QEMU's device has it; none if there is no such line.
-    pub qemu: Option<String>,
-    /// As our model has it, likewise.
-    pub model: Option<String>,
+    /// As what others made has it (QEMU's device, Linux's driver); none if there is no such line.
+    pub theirs: Option<String>,
+    /// As our own (model or driver) has it, likewise.
+    pub ours: Option<String>,
 }
 
 impl fmt::Display for Difference {
@@ -26,8 +26,8 @@ impl fmt::Display for Difference {
             step, what, field, ..
         } = self;
         let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".into());
-        let (qemu, model) = (side(&self.qemu), side(&self.model));
-        write!(f, "{step}: {what} {field}: QEMU {qemu}, model {model}")
+        let (theirs, ours) = (side(&self.theirs), side(&self.ours));
+        write!(f, "{step}: {what} {field}: theirs {theirs}, ours {ours}")
     }
 }
 
@@ -42,9 +42,9 @@ pub struct Found {
     pub same: usize,
 }
 
-/// Compares the trace of QEMU's device with that of our model; `rules` say what may differ.
+/// Compares the trace of what others made with that of our own; `rules` say what may differ.
 #[must_use]
-pub fn compare(qemu: &Trace, model: &Trace, rules: &[&Allowed]) -> Found {
+pub fn compare(theirs: &Trace, ours: &Trace, rules: &[&Allowed]) -> Found {
     let mut found = Found {
         used: vec![0; rules.len()],
         ..Found::default()
@@ -52,33 +52,33 @@ pub fn compare(qemu: &Trace, model: &Trace, rules: &[&Allowed]) -> Found {
     let names = |trace: &Trace| -> Vec<String> {
         trace.steps.iter().map(|step| step.name.clone()).collect()
     };
-    if names(qemu) != names(model) {
+    if names(theirs) != names(ours) {
         found.differences.push(Difference {
             step: "all".into(),
             what: "the steps".into(),
             field: String::new(),
-            qemu: Some(names(qemu).join("; ")),
-            model: Some(names(model).join("; ")),
+            theirs: Some(names(theirs).join("; ")),
+            ours: Some(names(ours).join("; ")),
         });
         return found;
     }
-    for (qemu, model) in qemu.steps.iter().zip(&model.steps) {
-        compare_steps(qemu, model, rules, &mut found);
+    for (theirs, ours) in theirs.steps.iter().zip(&ours.steps) {
+        compare_steps(theirs, ours, rules, &mut found);
     }
     found
 }
 
-fn compare_steps(qemu: &Step, model: &Step, rules: &[&Allowed], found: &mut Found) {
+fn compare_steps(theirs: &Step, ours: &Step, rules: &[&Allowed], found: &mut Found) {
     let mut at = (0, 0);
-    for pair in common(&qemu.lines, &model.lines) {
-        for line in &qemu.lines[at.0..pair.0] {
-            report(rules, found, alone(&qemu.name, line, Side::Qemu));
+    for pair in common(&theirs.lines, &ours.lines) {
+        for line in &theirs.lines[at.0..pair.0] {
+            report(rules, found, alone(&theirs.name, line, Side::Theirs));
         }
-        for line in &model.lines[at.1..pair.1] {
-            report(rules, found, alone(&qemu.name, line, Side::Model));
+        for line in &ours.lines[at.1..pair.1] {
+            report(rules, found, alone(&theirs.name, line, Side::Ours));
         }
-        if let (Some(a), Some(b)) = (qemu.lines.get(pair.0), model.lines.get(pair.1)) {
-            compare_lines(&qemu.name, a, b, rules, found);
+        if let (Some(a), Some(b)) = (theirs.lines.get(pair.0), ours.lines.get(pair.1)) {
+            compare_lines(&theirs.name, a, b, rules, found);
         }
         at = (pair.0 + 1, pair.1 + 1);
     }
@@ -91,16 +91,16 @@ fn alone(step: &str, line: &Line, side: Side) -> Difference {
         .iter()
         .map(|(name, value)| format!("{name}={value}"));
     let text = Some(values.collect::<Vec<_>>().join(" "));
-    let (qemu, model) = match side {
-        Side::Qemu => (text, None),
-        Side::Model => (None, text),
+    let (theirs, ours) = match side {
+        Side::Theirs => (text, None),
+        Side::Ours => (None, text),
     };
     Difference {
         step: step.to_owned(),
         what: line.what.clone(),
         field: String::new(),
-        qemu,
-        model,
+        theirs,
+        ours,
     }
 }
 
@@ -114,14 +114,14 @@ fn compare_lines(step: &str, a: &Line, b: &Line, rules: &[&Allowed], found: &mut
     let more = b.fields.iter().map(|(name, _)| name);
     names.extend(more.filter(|name| value(a, name).is_none()));
     for name in names {
-        let (qemu, model) = (value(a, name), value(b, name));
-        if qemu != model {
+        let (theirs, ours) = (value(a, name), value(b, name));
+        if theirs != ours {
             let difference = Difference {
                 step: step.to_owned(),
                 what: a.what.clone(),
                 field: name.clone(),
-                qemu,
-                model,
+                theirs,
+                ours,
             };
             report(rules, found, difference);
         }
@@ -195,17 +195,17 @@ mod test {
 
     #[test]
     fn a_value_a_line_too_many_and_one_too_few_are_found_and_nothing_else() {
-        let qemu = trace(&["a | x=1 | y=2", "b", "c | z=1", "d", "e"]);
-        let model = trace(&["a | x=1 | y=3", "c | z=1", "d", "f | w=4", "e"]);
-        let found = compare(&qemu, &model, &[]);
+        let theirs = trace(&["a | x=1 | y=2", "b", "c | z=1", "d", "e"]);
+        let ours = trace(&["a | x=1 | y=3", "c | z=1", "d", "f | w=4", "e"]);
+        let found = compare(&theirs, &ours, &[]);
         let expected = [
-            "only: a y: QEMU 2, model 3",
-            "only: b : QEMU , model nothing",
-            "only: f : QEMU nothing, model w=4",
+            "only: a y: theirs 2, ours 3",
+            "only: b : theirs , ours nothing",
+            "only: f : theirs nothing, ours w=4",
         ];
         assert_eq!(texts(&found), expected);
         assert_eq!(found.same, 3);
-        assert!(compare(&qemu, &qemu, &[]).differences.is_empty());
+        assert!(compare(&theirs, &theirs, &[]).differences.is_empty());
     }
 
     #[test]
