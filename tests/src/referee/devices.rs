@@ -158,8 +158,8 @@ fn ixgbe(kind: ixgbe::Kind, name: &str, mac: Mac) -> Made {
 }
 
 /// A virtual function that is trusted, with an address that was set, beside a physical one that is
-/// promiscuous and takes long frames: all that a virtual one can have is had. The latest speaks to
-/// its physical one by the later rules of the mailbox (API 1.5), the others by the older ones.
+/// promiscuous and takes long frames: all that a virtual one can have is had. Each speaks another
+/// version: that of Linux 6.12's ixgbe, that of 7.3's, and the one with later rules of the mailbox.
 fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Made {
     let mut options = IxgbeVfOptions::of(kind, mac);
     options.pf = ixgbe::PfOptions {
@@ -168,8 +168,9 @@ fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Made {
         trusted: true,
         promiscuous: true,
         newest_api: match kind {
+            ixgbe::Kind::I82599 => ixgbe::Api::V14,
+            ixgbe::Kind::X540 => ixgbe::Api::V17,
             ixgbe::Kind::X550 => ixgbe::Api::V15,
-            ixgbe::Kind::I82599 | ixgbe::Kind::X540 => ixgbe::Api::V14,
         },
         ..options.pf
     };

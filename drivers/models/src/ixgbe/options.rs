@@ -140,8 +140,12 @@ pub enum Api {
     V13,
     /// IPsec.
     V14,
-    /// The sender keeps the mailbox until its message was taken.
+    /// The sender keeps the mailbox until its message was taken: no PF of Linux's speaks it.
     V15,
+    /// The link's speed, on later controllers than these. The mailbox is as before 1.5.
+    V16,
+    /// What both can is negotiated (Linux 7.x).
+    V17,
 }
 
 impl Api {
@@ -155,6 +159,8 @@ impl Api {
             Self::V13 => 4,
             Self::V14 => 5,
             Self::V15 => 6,
+            Self::V16 => 7,
+            Self::V17 => 8,
         }
     }
 
@@ -167,6 +173,8 @@ impl Api {
             Self::V13,
             Self::V14,
             Self::V15,
+            Self::V16,
+            Self::V17,
         ];
         all.into_iter().find(|api| api.code() == code)
     }
@@ -191,7 +199,7 @@ pub struct PfOptions {
     pub promiscuous: bool,
     /// Keys and tables of RSS may be asked for (`… query_rss on`).
     pub rss_query: bool,
-    /// The newest version that it speaks (Linux 6.12: 1.4).
+    /// The newest version that it speaks (Linux 6.12: 1.4; 7.3: 1.7, which leaves 1.5 out).
     pub newest_api: Api,
     /// Queues that the virtual function has: 1, 2, 4 or 8.
     pub queues: u16,

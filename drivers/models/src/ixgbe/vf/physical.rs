@@ -23,12 +23,15 @@ mod message {
     pub(super) const RSS_KEY: u32 = 0x0b;
     pub(super) const XCAST: u32 = 0x0c;
     pub(super) const LINK_STATE: u32 = 0x10;
+    pub(super) const FEATURES: u32 = 0x12;
     pub(super) const CONTROL: u32 = 0x100;
     pub(super) const CTS: u32 = 1 << 29;
     pub(super) const NACK: u32 = 1 << 30;
     pub(super) const ACK: u32 = 1 << 31;
 }
 
+/// Of what can be negotiated, what Linux's physical function has: IPsec, and not the later mailbox.
+const FEATURES: u32 = 1 << 0;
 /// Hashes that a message has room for.
 const HASHES: usize = 30;
 /// VLANs besides the untagged one that the filter has room for.
@@ -170,7 +173,7 @@ impl Physical {
             return Ok(effects);
         }
         if std::mem::take(&mut self.reset_event) {
-            self.forget();
+            self.begin_anew();
             (effects.vf_reset, effects.moved) = (true, true);
         }
         if let Some((words, count)) = self.reply.take() {
@@ -187,7 +190,7 @@ impl Physical {
                 return Ok(effects);
             }
             (effects.commands, effects.interrupt) = (1, true);
-            if self.mailbox.is_held_by_vf() && self.api < Api::V15 {
+            if self.mailbox.is_held_by_vf() && !self.mailbox.relaxed {
                 return Err(
                     "a message in a mailbox that is still held (VFU): the physical function \
                             cannot take it"
@@ -259,11 +262,17 @@ impl Physical {
         (effects.reset, effects.interrupt) = (true, true);
     }
 
+    /// The virtual function was reset. By now it knows that only the first rules of the mailbox
+    /// hold; of a reset of the physical one it does not know yet.
+    fn begin_anew(&mut self) {
+        self.mailbox.relaxed = false;
+        self.forget();
+    }
+
     /// What a reset of the virtual function clears (`ixgbe_vf_reset_event`).
     fn forget(&mut self) {
         self.cts = false;
         self.api = Api::V10;
-        self.mailbox.relaxed = false;
         let pool = &mut self.pool;
         pool.vlans.clear();
         pool.vlans.push(self.options.vlan);
@@ -291,7 +300,7 @@ impl Physical {
             return;
         }
         if first == message::RESET {
-            self.forget();
+            self.begin_anew();
             effects.vf_reset = true;
             self.allow();
             self.cts = true;
@@ -347,6 +356,10 @@ impl Physical {
                 Some(())
             }
             message::XCAST => self.set_xcast(&mut words[1]),
+            message::FEATURES if self.api >= Api::V17 => {
+                words[1] &= FEATURES;
+                Some(())
+            }
             message::LINK_STATE if self.api >= Api::V12 => {
                 words[1] = u32::from(self.options.link_enabled);
                 Some(())
@@ -413,7 +426,7 @@ impl Physical {
         }
         if self.kind == Kind::I82599 {
             let pf_jumbo = self.own_longest() > USUAL;
-            let knows = (Api::V11..=Api::V14).contains(&self.api);
+            let knows = self.api >= Api::V11 && self.api != Api::V15;
             let may = knows && pf_jumbo || !pf_jumbo && longest <= USUAL + FCS;
             self.pool.receives = may;
             if !may {
@@ -443,9 +456,13 @@ impl Physical {
     }
 
     fn negotiate(&mut self, code: u32) -> Option<()> {
-        let api = Api::of(code).filter(|&api| api <= self.options.newest_api)?;
+        let newest = self.options.newest_api;
+        let api = Api::of(code).filter(|&api| api <= newest)?;
+        if api == Api::V15 && newest > Api::V15 {
+            return None;
+        }
         self.api = api;
-        self.mailbox.relaxed = api >= Api::V15;
+        self.mailbox.relaxed = api == Api::V15;
         Some(())
     }
 
