@@ -168,7 +168,13 @@ impl Done {
     /// Bytes in the buffer.
     #[inline]
     pub(crate) fn len(self) -> usize {
-        done::LEN.get(self.1) as usize
+        self.len16().into()
+    }
+
+    /// The same, as narrow as it is.
+    #[inline]
+    pub(crate) fn len16(self) -> u16 {
+        done::LEN.get(self.1) as u16
     }
 
     /// The first buffer of a frame.
