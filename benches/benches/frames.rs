@@ -37,6 +37,15 @@ fn sending(c: &mut Criterion) {
             bench.iter(|| black_box(rig.pass_resident()));
         });
     }
+    let mut rig = TxRig::ixgbe(60);
+    group.bench_function(BenchmarkId::new("frames", "82599"), |bench| {
+        bench.iter(|| black_box(rig.pass()));
+    });
+    let mut rig = TxRig::ixgbe(60);
+    rig.load(255);
+    group.bench_function(BenchmarkId::new("resident", "82599"), |bench| {
+        bench.iter(|| black_box(rig.pass_resident()));
+    });
     group.finish();
 }
 
@@ -52,6 +61,11 @@ fn receiving(c: &mut Criterion) {
     ] {
         let mut rig = RxRig::new(rings, capacity);
         let id = BenchmarkId::new(rings.to_string(), format!("{capacity} B buffers"));
+        group.bench_function(id, |bench| bench.iter(|| black_box(rig.pass())));
+    }
+    for capacity in [1024, 2048] {
+        let mut rig = RxRig::ixgbe(capacity);
+        let id = BenchmarkId::new("82599", format!("{capacity} B buffers"));
         group.bench_function(id, |bench| bench.iter(|| black_box(rig.pass())));
     }
     group.finish();

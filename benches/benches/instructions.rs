@@ -46,6 +46,32 @@ fn receiving(rings: Rings) -> RxRig {
     rig
 }
 
+/// The same of an 82599.
+fn sending_ixgbe() -> TxRig {
+    let mut rig = TxRig::ixgbe(60);
+    for _ in 0..48 {
+        rig.pass();
+    }
+    rig
+}
+
+fn resident_ixgbe() -> TxRig {
+    let mut rig = TxRig::ixgbe(60);
+    rig.load(255);
+    for _ in 0..48 {
+        rig.pass_resident();
+    }
+    rig
+}
+
+fn receiving_ixgbe() -> RxRig {
+    let mut rig = RxRig::ixgbe(2048);
+    for _ in 0..49 {
+        rig.pass();
+    }
+    rig
+}
+
 #[library_benchmark]
 #[bench::none(args = ("none",), setup = writer)]
 #[bench::var1(args = ("var1",), setup = writer)]
@@ -62,6 +88,7 @@ fn field_engine((mut writer, mut rig): (Writer, TxRig)) -> (Writer, TxRig) {
 #[library_benchmark]
 #[bench::split(args = (Rings::Split,), setup = sending)]
 #[bench::packed(args = (Rings::Packed,), setup = sending)]
+#[bench::ixgbe(args = (), setup = sending_ixgbe)]
 fn tx_frames(mut rig: TxRig) -> TxRig {
     black_box(rig.pass());
     rig
@@ -70,6 +97,7 @@ fn tx_frames(mut rig: TxRig) -> TxRig {
 #[library_benchmark]
 #[bench::split(args = (Rings::Split,), setup = resident)]
 #[bench::packed(args = (Rings::Packed,), setup = resident)]
+#[bench::ixgbe(args = (), setup = resident_ixgbe)]
 fn tx_resident(mut rig: TxRig) -> TxRig {
     black_box(rig.pass_resident());
     rig
@@ -78,6 +106,7 @@ fn tx_resident(mut rig: TxRig) -> TxRig {
 #[library_benchmark]
 #[bench::split(args = (Rings::Split,), setup = receiving)]
 #[bench::packed(args = (Rings::Packed,), setup = receiving)]
+#[bench::ixgbe(args = (), setup = receiving_ixgbe)]
 fn rx(mut rig: RxRig) -> RxRig {
     black_box(rig.pass());
     rig

@@ -3,7 +3,7 @@
 //! The driver is the real one. Its device is a table of registers; a write to the send tail sets
 //! *done* wherever a report was asked for, without a look at the frames, and that is timed where
 //! it is to be taken off. So a run over this port costs the engine, the driver, and a share of the
-//! device that is known.
+//! device that is known. Receiving, it fills what is armed when it is told to.
 
 use std::fmt;
 use std::io;
@@ -26,6 +26,12 @@ const RESETS: u32 = 1 << 26 | 1 << 3;
 const TDBAL: u32 = 0x6000;
 const TDLEN: u32 = 0x6008;
 const TDT: u32 = 0x6018;
+/// Receive queue 0: its ring, the ring's bytes, its tail.
+const RDBAL: u32 = 0x1000;
+const RDLEN: u32 = 0x1008;
+const RDT: u32 = 0x1018;
+/// In a receive descriptor that is filled: done, and the packet's end.
+const FILLED: u64 = 0b11;
 /// Frames sent, cleared by reading.
 const GPTC: u32 = 0x4080;
 /// In a send descriptor: report asked for, and done.
@@ -43,6 +49,8 @@ struct Inner {
     command: AtomicU16,
     space: Arc<SimSpace>,
     ring: Mutex<Option<Ring>>,
+    /// The receive ring, once something is filled.
+    receives: Mutex<Option<Ring>>,
     timed: AtomicBool,
     share: Mutex<Share>,
     /// What two readings of the clock cost.
@@ -80,6 +88,7 @@ impl Nic {
             command: AtomicU16::new(0),
             space: SimSpace::new(),
             ring: Mutex::new(None),
+            receives: Mutex::new(None),
             timed: AtomicBool::new(false),
             share: Mutex::default(),
             overhead: gaps[50],
@@ -90,11 +99,12 @@ impl Nic {
         &self.0.registers[offset as usize / 4]
     }
 
-    /// Finds the ring that the driver has shown.
-    fn open_ring(&self) -> Ring {
+    /// Finds the ring that the driver has shown: its address and its bytes are in registers at
+    /// `base` and `bytes`.
+    fn open_ring(&self, base: u32, bytes: u32) -> Ring {
         let half = |offset| u64::from(self.register(offset).load(Ordering::Relaxed));
-        let base = half(TDBAL) | half(TDBAL + 4) << 32;
-        let slots = self.register(TDLEN).load(Ordering::Relaxed) as usize / 16;
+        let base = half(base) | half(base + 4) << 32;
+        let slots = self.register(bytes).load(Ordering::Relaxed) as usize / 16;
         let words = self
             .0
             .space
@@ -115,7 +125,7 @@ impl Nic {
     /// Completes everything up to `tail`.
     fn drain(&self, tail: usize) {
         let mut ring = self.0.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let ring = ring.get_or_insert_with(|| self.open_ring());
+        let ring = ring.get_or_insert_with(|| self.open_ring(TDBAL, TDLEN));
         let started = self.0.timed.load(Ordering::Relaxed).then(Instant::now);
         let mut frames = 0;
         while ring.head != tail {
@@ -134,6 +144,28 @@ impl Nic {
             share.time += took;
         }
         self.register(GPTC).fetch_add(frames, Ordering::Relaxed);
+    }
+}
+
+impl Nic {
+    /// Fills every buffer that is armed with a frame of 60 bytes; how many.
+    fn fill(&self) -> usize {
+        let mut ring = self
+            .0
+            .receives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let ring = ring.get_or_insert_with(|| self.open_ring(RDBAL, RDLEN));
+        let tail = self.register(RDT).load(Ordering::Relaxed) as usize;
+        let mut frames = 0;
+        while ring.head != tail {
+            let [first, second] = &ring.slots[ring.head];
+            first.store(0, Ordering::Relaxed);
+            second.store(60 << 32 | FILLED, Ordering::Release);
+            frames += 1;
+            ring.head = (ring.head + 1) & (ring.slots.len() - 1);
+        }
+        frames
     }
 }
 
@@ -205,11 +237,16 @@ impl Function for Nic {
     }
 }
 
-/// What the device's part of a run cost, once that is over.
+/// The device behind such a port: what its part of a run cost, once that is over.
 #[derive(Debug, Clone)]
 pub struct NicShare(Nic);
 
 impl NicShare {
+    /// Fills every receive buffer that is armed; how many.
+    pub(crate) fn fill(&self) -> usize {
+        self.0.fill()
+    }
+
     /// Nanoseconds a frame.
     #[must_use]
     pub fn ns_per_frame(&self) -> f64 {

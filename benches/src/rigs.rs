@@ -9,7 +9,7 @@ use models::virtio::VirtioNet;
 use models::{RingRole, Sim, WireOptions};
 use port::{Config, Port, Queues, RxBurst};
 
-use crate::{Consumed, Rings};
+use crate::{Consumed, NicShare, Rings};
 
 /// A ring's worth of frames and a burst more: what circulates on a port.
 const CIRCULATING: usize = 1024 + BURST;
@@ -63,6 +63,18 @@ impl TxRig {
         rig
     }
 
+    /// The same on an 82599's ring.
+    ///
+    /// # Panics
+    /// As for [`TxRig::on`].
+    #[must_use]
+    pub fn ixgbe(len: usize) -> Self {
+        let mut rig = Self::on(crate::ixgbe(false).0, len);
+        rig.refill();
+        rig.burst.iter_mut().for_each(|frame| frame.set_len(len));
+        rig
+    }
+
     /// Loads a resident set of `count` frames.
     ///
     /// # Panics
@@ -105,13 +117,31 @@ impl TxRig {
     }
 }
 
-/// A virtio receive queue whose device fills every buffer at once.
+/// What fills receive buffers.
+enum Filler {
+    Virtio {
+        device: Box<RxProducer>,
+        _sim: Box<Sim>,
+    },
+    Ixgbe(NicShare),
+}
+
+impl Filler {
+    /// Fills every buffer that is armed; how many.
+    fn fill(&mut self) -> usize {
+        match self {
+            Self::Virtio { device, .. } => device.fill(u32::MAX) as usize,
+            Self::Ixgbe(device) => device.fill(),
+        }
+    }
+}
+
+/// A receive queue whose device fills every buffer at once.
 pub struct RxRig {
     // Order matters: queues before their port, the port before its device.
     queues: Queues,
     _port: Box<dyn Port>,
-    _sim: Sim,
-    device: RxProducer,
+    device: Filler,
     /// Buffers that the device filled and the driver has not taken yet.
     filled: usize,
     out: RxBurst,
@@ -129,8 +159,29 @@ impl RxRig {
         let device = rings.device();
         let end = |name: &str| VirtioNet::boxed(name, &device);
         let sim = Sim::stepped(end("near"), end("far"), WireOptions::default());
-        let mut port =
-            virtio::open_pci(sim.function(0), &rings.driver()).expect("the model is sound");
+        let port = virtio::open_pci(sim.function(0), &rings.driver()).expect("the model is sound");
+        Self::on(port, capacity, || {
+            let places = sim.function(0).rings();
+            let place = places.iter().find(|place| place.role == RingRole::Rx);
+            let device = RxProducer::new(place.expect("there is one"), 60);
+            Filler::Virtio {
+                device: Box::new(device.expect("it is mapped")),
+                _sim: Box::new(sim),
+            }
+        })
+    }
+
+    /// A rig with an 82599's ring and buffers of `capacity` bytes.
+    ///
+    /// # Panics
+    /// The port does not start.
+    #[must_use]
+    pub fn ixgbe(capacity: usize) -> Self {
+        let (port, device) = crate::ixgbe(false);
+        Self::on(port, capacity, || Filler::Ixgbe(device))
+    }
+
+    fn on(mut port: Box<dyn Port>, capacity: usize, device: impl FnOnce() -> Filler) -> Self {
         let config = Config {
             tx_queues: 0,
             rx_capacity: capacity,
@@ -142,13 +193,10 @@ impl RxRig {
         let pool = Pool::new(&memory, CIRCULATING, capacity).expect("it fits");
         let mut burst = Burst::new();
         while pool.take_burst(&mut burst, BURST) > 0 && queues.rx[0].arm(&mut burst) > 0 {}
-        let places = sim.function(0).rings();
-        let place = places.iter().find(|place| place.role == RingRole::Rx);
-        let device = RxProducer::new(place.expect("there is one"), 60).expect("it is mapped");
+        let device = device();
         Self {
             queues,
             _port: port,
-            _sim: sim,
             device,
             filled: 0,
             out: RxBurst::default(),
@@ -163,7 +211,7 @@ impl RxRig {
             // A ring at a time: the device sees memory at addresses of its own, and a core that
             // reads at one address what it has only just written at another stalls, which no
             // real device makes it do.
-            self.filled += self.device.fill(u32::MAX) as usize;
+            self.filled += self.device.fill();
         }
         let received = self.queues.rx[0].burst(&mut self.out);
         self.filled -= received;

@@ -53,6 +53,24 @@ impl<B: Bar> Ring<B> {
         slot[1].store(second.to_le(), Ordering::Relaxed);
     }
 
+    /// Writes a descriptor for each of `items`, which are no more than the ring has slots, from slot
+    /// `from` on and round the ring's end. The device owns none of them.
+    #[inline]
+    pub fn write_each<T>(&self, from: usize, items: &[T], mut words: impl FnMut(&T) -> Words) {
+        // Two straight runs: no index is checked for each.
+        let (to_end, slots) = (self.slots.len() - from, &self.slots[..]);
+        let (first, rest) = items.split_at(items.len().min(to_end));
+        let mut write = |slots: &[Slot], items: &[T]| {
+            for (slot, item) in slots.iter().zip(items) {
+                let [first, second] = words(item);
+                slot[0].store(first.to_le(), Ordering::Relaxed);
+                slot[1].store(second.to_le(), Ordering::Relaxed);
+            }
+        };
+        write(&slots[from..], first);
+        write(slots, rest);
+    }
+
     /// Adds bits to the second word of a descriptor that was just written.
     #[inline]
     pub fn add(&self, index: usize, bits: u64) {

@@ -48,6 +48,8 @@ pub struct Rx<B: Bar, R: ReceiveFormat> {
     next: MaskedCursor,
     /// The slot that the device fills next.
     done: MaskedCursor,
+    /// What the device said of the burst under way: kept, so that it is not made anew for each.
+    found: Box<[Completion]>,
     /// True in the middle of a packet whose first buffer was given out.
     inside: bool,
     armed: u64,
@@ -68,6 +70,7 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
             only: None,
             next: start,
             done: start,
+            found: vec![Completion::default(); BURST].into_boxed_slice(),
             inside: false,
             armed: 0,
             filled: 0,
@@ -118,19 +121,22 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
         self.inside = false;
     }
 
-    /// The completions of up to `most` buffers, checked, in `found`; how many.
+    /// The completions of up to `most` buffers, checked, in `found`; how many, and whether each is
+    /// a packet of its own.
     #[inline]
-    fn look(&self, found: &mut [Completion; BURST], most: usize) -> Result<usize, Lie> {
+    fn look(&self, found: &mut [Completion], most: usize) -> Result<(usize, bool), Lie> {
         let most = most.min(self.held.len());
         let mut at = self.done;
+        let mut whole = !self.inside;
         for (number, completion) in found.iter_mut().enumerate().take(most) {
             match self.completion(at)? {
                 Some(one) => *completion = one,
-                None => return Ok(number),
+                None => return Ok((number, whole)),
             }
+            whole &= completion.last;
             at.advance(1);
         }
-        Ok(most)
+        Ok((most, whole))
     }
 
     /// What the device says of slot `at`, if it is done with it.
@@ -197,10 +203,19 @@ impl<B: Bar, R: ReceiveFormat> Rx<B, R> {
     /// Takes what the device has filled; how many buffers.
     #[inline]
     fn collect(&mut self, out: &mut RxBurst) -> Result<usize, Lie> {
-        let mut found = [Completion::default(); BURST];
+        let mut found = std::mem::take(&mut self.found);
+        let moved = self.collect_into(&mut found, out);
+        self.found = found;
+        moved
+    }
+
+    #[inline]
+    fn collect_into(&mut self, found: &mut [Completion], out: &mut RxBurst) -> Result<usize, Lie> {
         let before = out.frames.len();
-        let mut count = self.look(&mut found, BURST - before)?;
-        count = self.join(&mut found[..count])?;
+        let (mut count, whole) = self.look(found, BURST - before)?;
+        if !whole {
+            count = self.join(&mut found[..count])?;
+        }
         let moved = self.held.take(&mut out.frames, count);
         debug_assert_eq!(moved, count, "the burst has room, the ring has frames");
         self.done.advance(u32::try_from(moved).unwrap_or(0));
@@ -317,16 +332,16 @@ impl<B: Bar + Send, R: ReceiveFormat> RxQueue for Rx<B, R> {
         if count == 0 {
             return 0;
         }
-        for frame in &mut empties.as_mut_slice()[..count] {
-            assert!(
-                frame.capacity() >= usize::from(self.reports.buffer),
-                "an armed frame holds what the port was started for"
-            );
+        let (mut fits, least) = (true, usize::from(self.reports.buffer));
+        let armed = &mut empties.as_mut_slice()[..count];
+        for frame in armed.iter_mut() {
+            fits &= frame.capacity() >= least;
             frame.flags = TxFlags::empty();
-            self.ring
-                .write(self.next.index(), R::arm(frame.iova().get()));
-            self.next.advance(1);
         }
+        assert!(fits, "an armed frame holds what the port was started for");
+        self.ring
+            .write_each(self.next.index(), armed, |frame| R::arm(frame.iova().get()));
+        self.next.advance(u32::try_from(count).unwrap_or(0));
         let held = self.held.put(empties, count);
         debug_assert_eq!(held, count, "a ring holds no more frames than it has slots");
         self.armed += count as u64;

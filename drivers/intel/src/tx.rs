@@ -247,31 +247,34 @@ impl<B: Bar, S: SendFormat> Tx<B, S> {
         ledger.errors.set(self.refused);
     }
 
-    /// True if a frame is one buffer that is posted as it is.
+    /// Posts frames for as long as they are plain: one buffer each, posted as it is. How many, and
+    /// whether others follow that there is room for.
     #[inline]
-    fn is_plain(&self, frame: &Frame) -> bool {
-        frame.flags.is_empty() & (frame.len() >= self.shortest) & (frame.len() <= self.largest)
-    }
-
-    /// Posts frames that all are plain.
-    #[inline]
-    fn post_plain(&mut self, frames: &mut Burst) -> usize {
+    fn post_plain(&mut self, frames: &mut Burst) -> (usize, bool) {
         let count = frames.len().min(self.free()).min(self.held.room());
+        let (format, shortest, largest) = (self.format, self.shortest, self.largest);
         let mut left = &frames.as_slice()[..count];
+        let mut all = true;
         while !left.is_empty() {
             let (now, rest) = left.split_at(left.len().min(REPORT_EVERY - self.unmarked));
-            for frame in now {
-                self.put(self.format.plain(frame.iova().get(), bytes(frame.len())));
+            // Every frame is looked at, and written all the same: no branch for each. What is
+            // written for one that is not plain is written over.
+            self.ring.write_each(self.next.index(), now, |frame| {
+                let len = frame.len();
+                all &= frame.flags.is_empty() & (len >= shortest) & (len <= largest);
+                format.plain(frame.iova().get(), bytes(len))
+            });
+            if !all {
+                break;
             }
+            self.next.advance(bytes(now.len()));
             self.count(now.len(), now.len());
             self.mark(false);
             left = rest;
         }
-        self.held.put(frames, count);
-        if count > 0 {
-            self.hand_over();
-        }
-        count
+        let posted = count - left.len();
+        self.held.put(frames, posted);
+        (posted, !all)
     }
 
     /// Posts frames of any kind; how many buffers.
@@ -303,10 +306,6 @@ impl<B: Bar, S: SendFormat> Tx<B, S> {
             }
             self.held.put(frames, segments);
             buffers += segments;
-        }
-        if buffers > 0 {
-            self.hand_over();
-            self.look();
         }
         buffers
     }
@@ -369,7 +368,7 @@ fn goes_on(frame: &Frame) -> bool {
     frame.flags.contains(TxFlags::MORE)
 }
 
-/// A length of at most a frame's.
+/// A length of at most a frame's, or of a burst.
 #[inline]
 fn bytes(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(0)
@@ -393,15 +392,18 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
         if self.free() <= frames.len() {
             self.look();
         }
-        // Every frame is looked at: no branch for each.
-        if frames
-            .iter()
-            .fold(true, |plain, frame| plain & self.is_plain(frame))
-        {
-            self.post_plain(frames)
-        } else {
-            self.post_mixed(frames)
+        let (mut posted, others_follow) = self.post_plain(frames);
+        if others_follow {
+            posted += self.post_mixed(frames);
         }
+        if posted > 0 {
+            self.hand_over();
+            if others_follow {
+                // Packets that were refused and took no slot.
+                self.look();
+            }
+        }
+        posted
     }
 
     fn reap(&mut self, out: &mut Burst) -> usize {
@@ -455,9 +457,10 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             // Up to the next report, and to the end of the set.
             let most = (REPORT_EVERY - self.unmarked).min(period - number);
             let now = left.min(most);
-            for words in &loaded.words[number..number + now] {
-                self.put(*words);
-            }
+            let words = &loaded.words[number..number + now];
+            self.ring
+                .write_each(self.next.index(), words, |words| *words);
+            self.next.advance(bytes(now));
             self.count(now, 0);
             self.mark(false);
             number = if number + now == period {
@@ -486,10 +489,15 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             .take()
             .expect("a set is loaded before its frames are sent");
         let count = numbers.len().min(self.free());
-        for &number in &numbers[..count] {
-            self.put(loaded.words[number as usize]);
-            self.count(1, 0);
+        let mut left = &numbers[..count];
+        while !left.is_empty() {
+            let (now, rest) = left.split_at(left.len().min(REPORT_EVERY - self.unmarked));
+            let words = |number: &u32| loaded.words[*number as usize];
+            self.ring.write_each(self.next.index(), now, words);
+            self.next.advance(bytes(now.len()));
+            self.count(now.len(), 0);
             self.mark(false);
+            left = rest;
         }
         self.loaded = Some(loaded);
         if count > 0 {

@@ -36,8 +36,8 @@ pub(crate) fn read(links: Links, mac: Mac) -> Link {
 }
 
 /// Lets the link come up. It does so by itself, later: with SFP+ modules, seconds later (DPDK,
-/// 64f1c8539c).
-pub(crate) fn bring_up<B: Bar>(bar: &B, mac: Mac, media: Media) {
+/// 64f1c8539c). What may keep it from that, in words.
+pub(crate) fn bring_up<B: Bar>(bar: &B, mac: Mac, media: Media) -> Option<&'static str> {
     match media {
         Media::Sfp => {
             bar.update(regs::ESDP, |pins| pins - Esdp::LASER_OFF);
@@ -49,7 +49,7 @@ pub(crate) fn bring_up<B: Bar>(bar: &B, mac: Mac, media: Media) {
                 || mode == Autoc::LMS_1G_NEGOTIATED
                 || mode == Autoc::LMS_10G_SERIAL;
             if fits && is_up {
-                return;
+                return None;
             }
             let wanted = if fits {
                 settings
@@ -63,8 +63,9 @@ pub(crate) fn bring_up<B: Bar>(bar: &B, mac: Mac, media: Media) {
                 bar.update(regs::AUTOC, |settings| settings | Autoc::AN_RESTART);
             }
         }
-        Media::Copper => wake(bar, mac),
+        Media::Copper => return wake(bar, mac).err(),
     }
+    None
 }
 
 /// Where a PHY's register is (IEEE 802.3 clause 45): device and register.
@@ -119,16 +120,22 @@ impl<'a, B: Bar> Phy<'a, B> {
 }
 
 /// Wakes a PHY that whoever had the device before has put to sleep, as Linux's driver does when an
-/// interface goes down. One that keeps its link is left alone, and so is one that does not answer.
-fn wake<B: Bar>(bar: &B, mac: Mac) {
+/// interface goes down. One that keeps its link is left alone.
+///
+/// # Errors
+/// It could not be reached, for which the link need not stay down: it may be awake.
+fn wake<B: Bar>(bar: &B, mac: Mac) -> Result<(), &'static str> {
     if bar.read(regs::LINKS).contains(Links::UP) {
-        return;
+        return Ok(());
     }
     let Some(_bus) = Bus::take(bar, mac) else {
-        return;
+        return Err(
+            "the PHY was not woken: firmware or another driver keeps its bus. If the link stays \
+             down, take the card's power away for a moment",
+        );
     };
     let Some(phy) = Phy::find(bar) else {
-        return;
+        return Err("the PHY was not woken: none answers on its bus");
     };
     if let Some(vendor) = phy.read(VENDOR)
         && vendor & LOW_POWER != 0
@@ -138,6 +145,7 @@ fn wake<B: Bar>(bar: &B, mac: Mac) {
     if let Some(control) = phy.read(NEGOTIATION) {
         phy.write(NEGOTIATION, control | NEGOTIATE);
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ pub(crate) struct Pf<F: Function> {
     totals: Totals,
     /// The receive and send queues that run.
     running: (u32, u32),
+    news: Vec<String>,
 }
 
 impl<F: Function> Pf<F> {
@@ -70,6 +71,7 @@ impl<F: Function> Pf<F> {
             address: [0; 6],
             totals: Totals::pf(),
             running: (0, 0),
+            news: Vec::new(),
         };
         // What was counted before this port was opened is not its own.
         let ended = pf.quiesce()?;
@@ -346,7 +348,8 @@ impl<F: Function> Control for Pf<F> {
         self.running = (0, 0);
         self.sample()?;
         self.reset(!ended)?;
-        link::bring_up(&self.bar, self.mac, self.media);
+        let trouble = link::bring_up(&self.bar, self.mac, self.media);
+        self.news.extend(trouble.map(str::to_owned));
         self.set_up_device(setup);
         filter::write_addresses(&self.bar, &self.own(setup.wanted), setup.wanted);
         filter::write_vlans(&self.bar, setup.wanted);
@@ -415,6 +418,10 @@ impl<F: Function> Control for Pf<F> {
         self.totals
             .sample(bar, || bar.read(regs::STATUS) != Status::all());
         self.status().map(drop)
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     fn totals(&self) -> &dyn Counted {

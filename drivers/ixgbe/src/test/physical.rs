@@ -36,6 +36,11 @@ enum Flaw {
 
 /// An 82599 with a flaw.
 fn device(flaw: Flaw) -> Fake {
+    model(0x10fb, flaw)
+}
+
+/// The device with id `id`, with a flaw.
+fn model(id: u16, flaw: Flaw) -> Fake {
     let registers = Registers::default();
     registers.state(|state| {
         let own = [
@@ -84,7 +89,37 @@ fn device(flaw: Flaw) -> Fake {
             _ => {}
         }));
     });
-    Fake::new(0x10fb, registers)
+    Fake::new(id, registers)
+}
+
+#[test]
+fn a_phy_that_could_not_be_woken_is_told() {
+    const SWSM: u32 = 0x1_0140;
+    // Somebody keeps the semaphore, for good; then nobody does, but no PHY answers.
+    for (semaphore, said) in [(1, "keeps its bus"), (0, "none answers")] {
+        let fake = model(0x1528, Flaw::None);
+        fake.registers
+            .state(|state| state.values.insert(SWSM, semaphore));
+        let mut port = crate::open_pci(fake.clone(), &Options::default()).unwrap();
+        let (_memory, queues) = start(port.as_mut(), &Config::default());
+        let queues = queues.unwrap();
+        let news = port.service().unwrap();
+        let told = news.iter().filter(|event| event.contains("not woken"));
+        let told: Vec<_> = told.collect();
+        assert!(told.len() == 1 && told[0].contains(said), "{news:?}");
+        assert!(port.service().unwrap().is_empty(), "it is said once");
+        port.stop(queues).unwrap();
+    }
+    // A link that is up needs nobody.
+    let fake = model(0x1528, Flaw::None);
+    fake.registers.state(|state| {
+        state.values.insert(SWSM, 1);
+        state.values.insert(LINKS, 1 << 30 | 3 << 28);
+    });
+    let mut port = crate::open_pci(fake, &Options::default()).unwrap();
+    let (_memory, queues) = start(port.as_mut(), &Config::default());
+    assert_eq!(port.service().unwrap(), [""; 0]);
+    port.stop(queues.unwrap()).unwrap();
 }
 
 /// Where in the list of writes the last one to `offset` is that `is`.
