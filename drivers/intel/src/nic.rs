@@ -1,5 +1,7 @@
 //! The port: one device from start to stop, whatever its family.
 
+mod life;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,23 +12,20 @@ use port::{
     Queues, Rss, Signal, StartError,
 };
 
-use crate::control::{Change, Control, Health, Setup};
+use crate::control::{Change, Control, Setup};
 use crate::design::{AROUND, Design, Start, TAG};
 use crate::shape::{Rings, Shape, Spread};
 use crate::shared::Shared;
 use crate::vlans::Vlans;
 use crate::wanted::{Wanted, check_addresses, is_group};
 
+use life::{Run, Stage};
+
 /// Smallest MTU of a network that carries IPv4 (RFC 791).
 const MTU_MIN: usize = 68;
 /// How often the device's counters are read unasked: the shortest that count bytes go round in half
 /// a minute at line rate.
 const SAMPLE: Duration = Duration::from_secs(2);
-/// Times in a row that starting the device over may fail.
-const ATTEMPTS: u32 = 20;
-/// How long to wait from one such attempt to the next.
-const BETWEEN: Duration = Duration::from_millis(100);
-
 /// A NIC of a family that `D` describes.
 pub struct Nic<F: Function, D> {
     function: Arc<F>,
@@ -46,27 +45,6 @@ pub struct Nic<F: Function, D> {
     link_up: Option<bool>,
     sampled: Instant,
     recoveries: u64,
-}
-
-/// What is true while the port is started.
-struct Run {
-    shared: Arc<Shared>,
-    shape: Shape,
-    stage: Stage,
-    round: u32,
-    attempts: u32,
-    tried: Instant,
-}
-
-/// Where a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Frames move.
-    Running,
-    /// The device is lost, and the queues are clearing their rings.
-    Clearing,
-    /// The device is being started over.
-    Returning,
 }
 
 impl<F: Function, D> Nic<F, D> {
@@ -176,89 +154,6 @@ impl<F: Function, D: Design<F::Bar>> Nic<F, D> {
         // A PF may have given its VF another address meanwhile.
         self.info.mac = self.wanted.mac.unwrap_or(self.control.mac());
         Ok(())
-    }
-
-    /// One step of a run's life.
-    fn advance(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
-        let stage = self.run.as_ref().map(|run| run.stage);
-        match stage {
-            None => {
-                self.control.check(false)?;
-            }
-            Some(Stage::Running) => {
-                if let Health::Lost(why) = self.control.check(true)? {
-                    events.push(why);
-                    self.lose()?;
-                }
-            }
-            Some(Stage::Clearing) => {
-                if let Some(run) = &mut self.run
-                    && run.shared.all_clear(run.round)
-                {
-                    run.stage = Stage::Returning;
-                    run.attempts = 0;
-                    run.tried = Instant::now();
-                }
-            }
-            Some(Stage::Returning) => self.return_to_work(events)?,
-        }
-        Ok(())
-    }
-
-    /// The device is lost: it is taken away from memory, and the queues shall clear their rings.
-    fn lose(&mut self) -> Result<(), PortError> {
-        self.control.halt()?;
-        self.recoveries += 1;
-        if let Some(run) = &mut self.run {
-            run.round += 1;
-            run.stage = Stage::Clearing;
-            run.shared.set(Signal::pause(run.round));
-        }
-        Ok(())
-    }
-
-    /// Starts the device over.
-    fn return_to_work(&mut self, events: &mut Vec<String>) -> Result<(), PortError> {
-        let (Some(run), Some(rings)) = (&self.run, self.rings.clone()) else {
-            return Ok(());
-        };
-        if run.attempts > 0 && run.tried.elapsed() < BETWEEN {
-            return Ok(());
-        }
-        let shape = run.shape.clone();
-        self.control.hurry();
-        let answer = self.bring_up(&shape, &rings);
-        let is_patient = self.control.depends_on_others();
-        let Some(run) = &mut self.run else {
-            return Ok(());
-        };
-        match answer {
-            Ok(()) => {
-                run.stage = Stage::Running;
-                run.shared.set(Signal::run(run.round));
-                events.push("the device is back".into());
-                Ok(())
-            }
-            Err(error @ PortError::Gone { .. }) => Err(error),
-            Err(error) => {
-                run.tried = Instant::now();
-                run.attempts = run.attempts.saturating_add(1);
-                let waits = is_patient && matches!(error, PortError::Stuck { .. });
-                if run.attempts >= ATTEMPTS && !waits {
-                    return Err(error);
-                }
-                if run.attempts == 1 {
-                    events.push(format!("{error}: it is tried again"));
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// True if the device is running and has to be told of changes.
-    fn is_up(&self) -> bool {
-        let stage = self.run.as_ref().map(|run| run.stage);
-        stage == Some(Stage::Running)
     }
 
     /// Changes what is accepted: at once if the device runs, else when it starts. A change that

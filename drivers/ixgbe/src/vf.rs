@@ -2,13 +2,15 @@
 //! frame and the number of its queues are its physical function's, which it asks through the
 //! mailbox. What the PF grants and refuses is what Linux's ixgbe does (`ixgbe_sriov.c`).
 
+mod filters;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use hw::Bar;
 use hw::function::{Function, set_bus_master};
 use intel::mailbox::Answer;
-use intel::message::{Message, WORDS, about, message, random_address, text};
+use intel::message::{Message, message, random_address};
 use intel::{
     AROUND, Change, Control, Counted, Health, Host, HostMtu, InTheWay, PfMtu, Setup, Spread,
     Wanted, is_group,
@@ -16,7 +18,6 @@ use intel::{
 use port::{Link, LinkState, Mac as Address, Offloads, PortError};
 
 use crate::error::OpenError;
-use crate::filter;
 use crate::kind::{Mac, Model};
 use crate::link;
 use crate::mailbox::{Api, Mailbox, request};
@@ -27,8 +28,6 @@ use crate::regs::{Ctrl, Links, Mrqc, QueueRegs, Rxdctl, Status, Txdctl};
 use crate::stats::Totals;
 use crate::vf_regs::{self as regs, Psrtype};
 
-/// Hashes that fit in a message.
-const HASHES: usize = 30;
 /// Queues that a VF has at most, each way (82599 datasheet §7.10.3).
 const QUEUES: u32 = 8;
 /// A link of 82599 has to be up for so many looks (Linux, `ixgbevf_check_mac_link_vf`: it may
@@ -36,42 +35,6 @@ const QUEUES: u32 = 8;
 const LOOKS: usize = 5;
 /// From one such look to the next.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
-
-/// What a VF may receive beside its own addresses, as the mailbox has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Mode {
-    /// Broadcasts.
-    Broadcasts = 0,
-    /// Groups that were asked for, too.
-    Groups = 1,
-    /// Every group.
-    AllGroups = 2,
-    /// Everything.
-    Promiscuous = 3,
-}
-
-impl Mode {
-    fn of(wanted: &Wanted, hashes: usize) -> Self {
-        match wanted {
-            Wanted {
-                promiscuous: true, ..
-            } => Self::Promiscuous,
-            // Groups beyond those that fit in a message are received with all others.
-            wanted if wanted.all_multicast || hashes > HASHES => Self::AllGroups,
-            _ if hashes > 0 => Self::Groups,
-            _ => Self::Broadcasts,
-        }
-    }
-
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Broadcasts => "broadcasts",
-            Self::Groups => "multicast filters",
-            Self::AllGroups => "all-multicast mode",
-            Self::Promiscuous => "promiscuous mode",
-        }
-    }
-}
 
 /// A virtual function.
 pub(crate) struct Vf<F: Function> {
@@ -96,11 +59,6 @@ pub(crate) struct Vf<F: Function> {
     was_up: bool,
     hurried: bool,
     news: Vec<String>,
-}
-
-/// How to make a PF's driver grant what it grants to those that it trusts.
-fn trust(host: &Host) -> String {
-    host.vf("trust on")
 }
 
 /// When the PF's MTU is in the way of its VFs (Linux, `ixgbe_set_vf_lpe`).
@@ -254,91 +212,6 @@ impl<F: Function> Vf<F> {
         }
     }
 
-    /// Tells the PF every address: its own if it is not the one that the PF gave, further stations
-    /// one by one, groups by their hashes.
-    fn set_addresses(&mut self, wanted: &Wanted) -> Result<(), PortError> {
-        let own = wanted.mac.unwrap_or(self.address);
-        if wanted.mac.is_some() || !self.is_given {
-            let cure = |host: &Host| {
-                let mac = host.vf(&format!("mac {}", text(&own)));
-                format!("the host gave this VF its address; {mac}")
-            };
-            let what = || format!("the address {}", text(&own));
-            self.ask(&about(request::SET_MAC, &own), 3, what, cure)?;
-        }
-        if self.has_more {
-            let clear = message(request::MACVLAN);
-            self.ask(&clear, 3, || "to forget further addresses".into(), trust)?;
-            self.has_more = false;
-        }
-        for (number, mac) in (1u32..).zip(wanted.stations()) {
-            // Any number but 0 and 1 goes on with a list; the field has 8 bits.
-            let number = number.min(2) << request::INFO_SHIFT;
-            let what = || format!("to receive {} too", text(mac));
-            self.has_more = true;
-            self.ask(&about(request::MACVLAN | number, mac), 3, what, trust)?;
-        }
-        self.set_groups(wanted)
-    }
-
-    fn set_groups(&mut self, wanted: &Wanted) -> Result<(), PortError> {
-        let bits = self.group_bits;
-        let hashes: Vec<u16> = wanted
-            .groups()
-            .map(|group| filter::hash(group, bits))
-            .collect();
-        let mode = Mode::of(wanted, hashes.len());
-        // Linux's PF only ever adds to its table: an empty list would take nothing out, and let
-        // what is in it through again. What does is the mode without groups, from 1.2 on.
-        if hashes.is_empty() && self.mailbox.api() >= Api::V1_2 {
-            return self.set_mode(mode);
-        }
-        let told = hashes.get(..HASHES).unwrap_or(&hashes);
-        let count = u32::try_from(told.len()).unwrap_or(0);
-        let mut list = message(request::MULTICAST | count << request::INFO_SHIFT);
-        for (word, pair) in list[1..].iter_mut().zip(told.chunks(2)) {
-            let high = pair.get(1).copied().unwrap_or(0);
-            *word = u32::from(pair[0]) | u32::from(high) << 16;
-        }
-        let cure = |_: &Host| "look in the host's log what its ixgbe driver says".into();
-        self.ask(&list, WORDS, || "a list of groups".into(), cure)?;
-        self.set_mode(mode)
-    }
-
-    /// Asks for a mode. A PF grants less than that to those that it does not trust, and says so
-    /// only in its answer's second word.
-    fn set_mode(&mut self, mode: Mode) -> Result<(), PortError> {
-        if self.mailbox.api() < Api::V1_2 {
-            return Ok(());
-        }
-        let mut request = message(request::XCAST);
-        request[1] = mode as u32;
-        let what = || mode.text().to_owned();
-        let cure = |host: &Host| match mode {
-            Mode::Promiscuous => format!("{}; and {}", host.pf("promisc on"), trust(host)),
-            _ => trust(host),
-        };
-        let granted = self.ask(&request, 2, what, cure)?[1];
-        if granted >= mode as u32 {
-            return Ok(());
-        }
-        Err(PortError::Refused {
-            port: self.name(),
-            what: mode.text().to_owned(),
-            cure: Some(cure(&Host::of(&*self.function))),
-        })
-    }
-
-    fn set_vlan(&mut self, id: u16, on: bool) -> Result<(), PortError> {
-        let mut vlan = message(request::VLAN | u32::from(on) << request::INFO_SHIFT);
-        vlan[1] = u32::from(id);
-        let cure = |host: &Host| {
-            let none = host.vf("vlan 0");
-            format!("the host gave this VF a VLAN of its own, or has no room for another; {none}")
-        };
-        self.ask(&vlan, 2, || format!("VLAN {id}"), cure).map(drop)
-    }
-
     /// Tells the PF the longest frame. Always: on 82599 this is what lets a VF of a PF with a large
     /// MTU receive at all.
     fn set_longest(&mut self, longest: usize) -> Result<(), PortError> {
@@ -352,22 +225,23 @@ impl<F: Function> Vf<F> {
 
     /// The refusal of frames of `longest` bytes, with what helps.
     fn too_long(&self, longest: usize) -> PortError {
-        let api = self.mailbox.api();
-        self.host_mtu
-            .refusal(self.function.name(), longest, || match self.mac {
-                Mac::X540 | Mac::X550 => "choose a smaller MTU: mtu=9000".into(),
-                Mac::M82599 if api < Api::V1_1 => {
-                    let host = Host::of(&*self.function).pf("mtu 1500");
-                    format!(
-                        "the host's ixgbe speaks mailbox API 1.0, which knows ordinary frames \
-                         only: {host}; and here mtu=1500"
-                    )
-                }
-                Mac::M82599 => {
-                    let mtu = longest.saturating_sub(AROUND);
-                    Host::of(&*self.function).pf(&format!("mtu {mtu}"))
-                }
-            })
+        let host = || Host::of(&*self.function);
+        if self.mac == Mac::M82599 && self.mailbox.api() < Api::V1_1 {
+            let command = host().pf("mtu 1500");
+            return PortError::Refused {
+                port: self.name(),
+                what: format!("frames of {longest} bytes"),
+                cure: Some(format!(
+                    "the host's ixgbe speaks mailbox API 1.0, which knows ordinary frames only: \
+                     {command}; and here mtu=1500"
+                )),
+            };
+        }
+        let cure = || match self.mac {
+            Mac::X540 | Mac::X550 => "choose a smaller MTU: mtu=9000".into(),
+            Mac::M82599 => host().pf(&format!("mtu {}", longest.saturating_sub(AROUND))),
+        };
+        self.host_mtu.refusal(self.function.name(), longest, cure)
     }
 
     fn start_queues(&mut self, setup: &Setup<'_>) -> Result<(), PortError> {

@@ -82,7 +82,8 @@ impl MtuError {
                 "on the host that owns the card: ip link set dev <PF interface> mtu {mtu}"
             )),
             Self::Simulated { mtu, .. } => Some(format!(
-                "give it a larger one in the port string: host_mtu={mtu}"
+                "add host_mtu={mtu} to the port; on the host that owns a real card: ip link set \
+                 dev <PF interface> mtu {mtu}"
             )),
             // VFIO and UIO have no interfaces; every other driver of a NIC makes one.
             Self::NoInterface {
