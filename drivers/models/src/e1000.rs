@@ -317,6 +317,9 @@ impl Device for E1000 {
         self.update_link();
         if let Some(side) = self.vf.as_mut().filter(|_| turned) {
             side.ping();
+            if side.is_up() {
+                self.raise_mailbox();
+            }
         }
     }
 
