@@ -1,7 +1,9 @@
 //! The command line.
 
+mod bench;
 mod ndr;
 
+pub(crate) use bench::Bench;
 pub(crate) use ndr::{Method, Ndr};
 
 use std::path::{Path, PathBuf};
@@ -46,6 +48,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Find the highest rate without loss, and the one with 0.5 % of it.
     Ndr(Ndr),
+    /// Print the table of the VM and VF benchmark for two ports: rates, cores, latency.
+    Bench(Bench),
     /// Print a profile's frames, or write them as pcap; nothing is sent.
     Show(Show),
     /// Forward, reflect, sink or answer.

@@ -11,6 +11,8 @@ mod doctor;
 mod drive;
 mod error;
 mod host;
+mod hunt;
+mod loads;
 mod nics;
 mod output;
 mod preview;

@@ -119,6 +119,16 @@ impl Session {
         self.names.len().is_multiple_of(2) && self.names.iter().all(|name| name.starts_with("sim:"))
     }
 
+    /// Whether totals tell every loss: only we are on the wires, and these make no copies.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_closed() && !self.names.iter().any(|name| name.contains("dup="))
+    }
+
+    /// Whether memory may be made of hugepages.
+    pub(crate) fn uses_hugepages(&self) -> bool {
+        self.pages != Pages::Only(PageSize::Base4K)
+    }
+
     /// Pins each worker to its core.
     pub(crate) fn hooks(&self) -> Hooks {
         let is_pinned = !self.cores.workers.is_empty();

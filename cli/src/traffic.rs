@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use engine::frame::Macs;
 use engine::load::LoadError;
-use engine::run::{PortPlan, RunPlan};
+use engine::run::{PortPlan, RunError, RunPlan};
 use engine::stream::Measure;
 use port::{Mac, Port};
 
@@ -58,7 +58,7 @@ impl Traffic {
     }
 
     /// Whether port number `n` sends.
-    fn sends(&self, n: usize) -> bool {
+    pub(crate) fn sends(&self, n: usize) -> bool {
         !self.one_way || n.is_multiple_of(2)
     }
 
@@ -160,6 +160,26 @@ fn mac(text: &str) -> Result<Mac, Error> {
             found: format!("--dst-mac {text}: this is no MAC address"),
             cure: "write 02:00:00:00:00:01".to_owned(),
         })
+}
+
+/// Every frame carries a stamp.
+pub(crate) fn mark_all(plan: &mut RunPlan) {
+    for stream in plan.ports.iter_mut().flat_map(|port| &mut port.streams) {
+        if stream.measure == Measure::None {
+            stream.measure = Measure::Count;
+        }
+    }
+}
+
+/// Frames without room for a stamp can be counted by totals.
+pub(crate) fn unmarkable(error: Error, cause: &RunError) -> Error {
+    match (error, cause) {
+        (Error::Usage { found, cure }, RunError::StampRoom { .. }) => Error::Usage {
+            found,
+            cure: format!("{cure}, or take losses from totals: --totals"),
+        },
+        (error, _) => error,
+    }
 }
 
 /// A load that streams cannot make up, as `option` asked.

@@ -101,6 +101,22 @@ impl<'a> Trials<'a> {
         (balance.lost.unwrap_or_else(by_port), balance.surplus)
     }
 
+    /// Bits a second of each port's link, where it says so now: devices with a link that is only
+    /// made when they are started know it late.
+    pub(crate) fn link_bps(&mut self) -> Vec<Option<u64>> {
+        let ports = self.standby.iter_mut().flat_map(Standby::ports);
+        ports
+            .map(|port| port.link().ok().and_then(|link| link.speed_bps))
+            .collect()
+    }
+
+    /// The port that `error` begins with, as errors of ports do; empty if there is none.
+    pub(crate) fn culprit(&self, error: &str) -> String {
+        let labels = self.session.labels.iter();
+        let mut named = labels.filter(|label| error.starts_with(label.as_str()));
+        named.next().cloned().unwrap_or_default()
+    }
+
     /// Stops the ports.
     pub(crate) fn close(self) -> Option<Closed> {
         self.standby.map(Standby::close)

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod bench;
 mod bind;
 mod demo;
 mod doctor;
@@ -45,6 +46,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Error> {
     match cli.command {
         Command::Run(run) => run::run(&run, manner),
         Command::Ndr(ndr) => ndr::run(&ndr, manner),
+        Command::Bench(bench) => bench::run(&bench, manner),
         Command::Ports => ports::run(manner),
         Command::Bind(bind) => bind::run(&bind, Way::Bind, manner),
         Command::Unbind(bind) => bind::run(&bind, Way::Unbind, manner),

@@ -1,7 +1,11 @@
 //! What the user sees: the result on stdout, talk on stderr.
 
 pub(crate) mod balance;
+pub(crate) mod bench;
+pub(crate) mod grid;
+pub(crate) mod html;
 pub(crate) mod ndr;
+mod plot;
 pub(crate) mod progress;
 pub(crate) mod result;
 pub(crate) mod saved;

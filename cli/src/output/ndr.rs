@@ -3,14 +3,14 @@
 //! ```json
 //! { "schema": "rgen/ndr/1", "version": "0.1.0", "complete": true, "exit_code": 0, "seed": 7,
 //!   "goals": [ { "name": "NDR", "loss_ratio": 0.0, "end": "found", "regular": true,
-//!                "lower_pps", "throughput_pps", "upper_pps", "width", "limited_by",
+//!                "lower_pps", "throughput_pps", "upper_pps", "width", "limit", "limited_by",
 //!                "total_pps", "bps_l2", "bps_l1", "line_percent",
 //!                "tx_cpu", "rx_cpu", "latency_ns": { … } } ],
 //!   "sending_ports": 2, "mean_size": 64.0, "link_bps": 10000000000,
 //!   "min_pps", "max_pps", "max_is": "line", "trial_count", "sending_s", "duration_s",
 //!   "trials": [ { "number", "load_pps", "seconds", "is_warm_up", "asked_frames", "lost_frames",
 //!                 "unsent_frames", "surplus", "loss_ratio", "bottleneck", "tx_cpu", "rx_cpu",
-//!                 "latency_ns" } ],
+//!                 "tx_pps", "rx_pps", "lower_pps", "upper_pps", "latency_ns" } ],
 //!   "failures", "warnings", "events", "search": { "method", … }, "config", "machine" }
 //! ```
 //!
@@ -111,6 +111,12 @@ pub(crate) struct TrialRow {
     /// The busiest port's.
     pub(crate) tx_cpu: f64,
     pub(crate) rx_cpu: f64,
+    /// Frames a second over all ports, sent and received.
+    pub(crate) tx_pps: f64,
+    pub(crate) rx_pps: f64,
+    /// Bounds of the first goal, as they were known after this trial.
+    pub(crate) lower_pps: Option<f64>,
+    pub(crate) upper_pps: Option<f64>,
     /// The worst stream's, where one is measured.
     pub(crate) latency_ns: Option<LatencyRow>,
 }
@@ -136,6 +142,10 @@ impl TrialRow {
             bottleneck: bottleneck(outcome.bottleneck),
             tx_cpu: ports.iter().map(|port| port.tx_cpu).fold(0.0, f64::max),
             rx_cpu: ports.iter().map(|port| port.rx_cpu).fold(0.0, f64::max),
+            tx_pps: ports.iter().map(|port| port.tx_pps).sum(),
+            rx_pps: ports.iter().map(|port| port.rx_pps).sum(),
+            lower_pps: None,
+            upper_pps: None,
             latency_ns: worst.map(LatencyRow::from),
         }
     }
@@ -171,6 +181,9 @@ pub(crate) struct GoalRow {
     pub(crate) upper_pps: Option<f64>,
     /// Distance of the bounds, as a share of the upper one.
     pub(crate) width: Option<f64>,
+    /// What is at the upper bound: loss, range (the highest load is good), or what held the
+    /// generator back (generator, port, away); unknown where there is none.
+    pub(crate) limit: &'static str,
     /// Why the upper bound is the generator's own; none if it is not.
     pub(crate) limited_by: Option<String>,
     pub(crate) total_pps: Option<f64>,
@@ -211,6 +224,13 @@ impl GoalRow {
             throughput_pps: found.lower.map(|lower| lower.throughput),
             upper_pps: found.upper.map(|upper| upper.load),
             width: both.map(|(lower, upper)| 1.0 - lower / upper),
+            limit: match (culprit.map(|row| row.bottleneck), found.end, found.upper) {
+                (Some("none"), ..) => "generator",
+                (Some(bottleneck), ..) => bottleneck,
+                (None, End::AtMax, _) => "range",
+                (None, _, Some(_)) => "loss",
+                (None, _, None) => "unknown",
+            },
             limited_by: culprit.map(TrialRow::limit),
             total_pps: total,
             bps_l2: total.map(|total| total * shape.mean_size * 8.0),

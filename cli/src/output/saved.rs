@@ -1,4 +1,4 @@
-//! `-o FILE`: the result in a file, too. The file is opened before a port is, so that a path that
+//! `-o FILE`, `--html FILE`: the result in a file, too. The file is opened before a port is, so that a path that
 //! cannot be written costs no run.
 
 use std::fs::{File, OpenOptions};
@@ -35,17 +35,30 @@ impl Saved {
     /// Writes the result, which has been printed already: if the file does not take it, that is
     /// said, and the exit code is 1.
     pub(crate) fn save<T: Serialize>(self, document: &T, exit: Exit) -> Result<Exit, Error> {
-        let Some((path, file)) = self.0 else {
+        if self.0.is_none() {
             return Ok(exit);
-        };
+        }
         let text = format!("{}\n", pretty(document)?);
-        Ok(match write(file, &text) {
+        Ok(self.save_text(&text, exit))
+    }
+
+    /// True if there is a file to write.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// As [`Saved::save`], of what is text already.
+    pub(crate) fn save_text(self, text: &str, exit: Exit) -> Exit {
+        let Some((path, file)) = self.0 else {
+            return exit;
+        };
+        match write(file, text) {
             Ok(()) => exit,
             Err(source) => {
                 say(&Error::Unsaved { file: path, source }.for_people());
                 Exit::Unexpected
             }
-        })
+        }
     }
 }
 

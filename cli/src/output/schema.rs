@@ -13,6 +13,9 @@ pub(crate) enum Schema {
     /// A search for the highest rate.
     #[serde(rename = "rgen/ndr/1")]
     Ndr,
+    /// The benchmark's table for two ports.
+    #[serde(rename = "rgen/bench/1")]
+    Bench,
     /// One interval of a run (`--json-stream`).
     #[serde(rename = "rgen/interval/1")]
     Interval,

@@ -31,8 +31,14 @@ fn port(shape: &str) -> String {
 }
 
 fn search(port: &str, more: &[&str]) -> Left {
+    search_for(port, "300ms", more)
+}
+
+/// Each load is looked at for `sum`.
+fn search_for(port: &str, sum: &str, more: &[&str]) -> Left {
     let words = ["ndr", "udp64", "-p", port, "-p", port, "--json"];
-    run(&[&words[..], &CALM, more].concat())
+    let calm = CALM.map(|word| if word == "300ms" { sum } else { word });
+    run(&[&words[..], &calm, more].concat())
 }
 
 fn load(goal: &Value, key: &str) -> f64 {
@@ -41,19 +47,34 @@ fn load(goal: &Value, key: &str) -> f64 {
         .unwrap_or_else(|| panic!("no {key}: {goal:#}"))
 }
 
-/// The knee is found: a load beyond it is no lower bound. One below it may be an upper bound where
-/// other programs starve the wire for longer than its pause: within a factor of five. A trial
-/// of 100 ms sees 3 % more than the rate (the wire's allowance).
-fn assert_found(goal: &Value, truth: f64, width: f64) {
-    assert_eq!(
-        (&goal["end"], &goal["regular"]),
-        (&"found".into(), &true.into())
-    );
+/// The knee is found: nothing below it is lost (the wire makes no loss of a thread that was held
+/// up), and a load beyond it is no lower bound. A trial of 100 ms sees 3 % more than the rate (the
+/// wire's allowance).
+///
+/// A generator that other programs kept from sending in time says so: then its bounds are its own,
+/// the exit code is 6, and of the wire is known only what it is not.
+fn assert_found(left: &Left, goal: &Value, truth: f64, width: f64) {
     let (lower, upper) = (load(goal, "lower_pps"), load(goal, "upper_pps"));
-    assert!(lower > 0.2 * truth && lower < 1.07 * truth, "{goal:#}");
-    assert!(upper > 0.2 * truth && lower < upper, "{goal:#}");
+    assert!(lower < 1.07 * truth && lower < upper, "{goal:#}");
+    assert_eq!(goal["end"], "found", "{goal:#}");
+    assert_eq!(goal["regular"], true, "{goal:#}");
     assert!(load(goal, "width") <= width * 1.001, "{goal:#}");
-    assert_eq!(goal["limited_by"], Value::Null, "{goal:#}");
+    // What share of a slope's frames is lost is a matter of chance, as far as a trial's few tell.
+    let chance = if goal["loss_ratio"] == 0.0 { 0.0 } else { 0.05 };
+    let truth = truth * (1.0 - chance);
+    if goal["limited_by"].is_null() {
+        assert!(upper >= truth, "lost below the knee: {left:?}");
+        assert!(lower >= truth * (1.0 - width * 1.001), "{goal:#}");
+    } else {
+        assert_eq!(left.code, 6, "{left:?}");
+    }
+}
+
+/// The search went to its end: 0, or 6 where the generator was the limit.
+fn assert_done(left: &Left, found: &Value) {
+    let mut goals = found["goals"].as_array().into_iter().flatten();
+    let is_limited = goals.any(|goal| !goal["limited_by"].is_null());
+    assert_eq!(left.code, if is_limited { 6 } else { 0 }, "{left:?}");
 }
 
 #[test]
@@ -61,13 +82,13 @@ fn a_sharp_knee_is_found_in_both_directions_and_told_whole() {
     let range = ["--min", "4kpps", "--max", "64kpps", "--width", "4%"];
     let left = search(&port("sharp"), &[&range[..], &["--seed", "5"]].concat());
     let found = left.document();
-    assert_eq!(left.code, 0, "{left:?}");
+    assert_done(&left, &found);
     assert_eq!(found["schema"], "rgen/ndr/1");
     let goals = found["goals"].as_array().unwrap();
     let names: Vec<_> = goals.iter().map(|goal| &goal["name"]).collect();
     assert_eq!(names, ["NDR", "PDR 0.5 %"]);
-    assert_found(&goals[0], KNEE, 0.04);
-    assert_found(&goals[1], KNEE, 0.04);
+    assert_found(&left, &goals[0], KNEE, 0.04);
+    assert_found(&left, &goals[1], KNEE, 0.04);
     let total = load(&goals[0], "total_pps");
     assert!(
         (total / load(&goals[0], "lower_pps") - 2.0).abs() < 1e-9,
@@ -102,9 +123,9 @@ fn on_a_slope_a_little_loss_allows_a_little_more() {
     ];
     let left = search(&port("sloped"), &[&range[..], &["--one-way"]].concat());
     let found = left.document();
-    assert_eq!(left.code, 0, "{left:?}");
-    assert_found(&found["goals"][0], KNEE, 0.04);
-    assert_found(&found["goals"][1], KNEE / 0.9, 0.04);
+    assert_done(&left, &found);
+    assert_found(&left, &found["goals"][0], KNEE, 0.04);
+    assert_found(&left, &found["goals"][1], KNEE / 0.9, 0.04);
     assert_eq!(found["goals"][1]["name"], "PDR 1 %");
     let passed = load(&found["goals"][1], "throughput_pps") / load(&found["goals"][1], "lower_pps");
     assert!((0.99..=1.0).contains(&passed), "{found:#}");
@@ -123,11 +144,12 @@ fn a_disturbance_now_and_then_is_no_knee() {
         "--no-pdr",
         "--one-way",
     ];
-    let left = search(&port("noisy"), &range);
+    // Long enough that hardly ever most of its trials are disturbed ones.
+    let left = search_for(&port("noisy"), "1100ms", &range);
     let found = left.document();
-    assert_eq!(left.code, 0, "{left:?}");
+    assert_done(&left, &found);
     assert_eq!(found["goals"].as_array().unwrap().len(), 1);
-    assert_found(&found["goals"][0], KNEE, 0.04);
+    assert_found(&left, &found["goals"][0], KNEE, 0.04);
 }
 
 #[test]
@@ -239,8 +261,9 @@ fn methods_and_their_times_are_as_asked() {
     let at = |more: &[&str]| {
         let range = ["--min", "1kpps", "--max", "2kpps"];
         let left = search("sim:virtio", &[&range[..], more].concat());
-        assert_eq!(left.code, 0, "{left:?}");
-        left.document()
+        let found = left.document();
+        assert_done(&left, &found);
+        found
     };
     let strict = at(&["--method", "rfc2544"]);
     assert_eq!(strict["search"]["method"], "rfc2544");
@@ -288,6 +311,9 @@ fn nonsense_is_refused_before_a_port_is_opened() {
         (&["--pdr", "0.5%", "--no-pdr"], "cannot be used with"),
         (&["--trial", "soon"], "--trial"),
         (&["--method", "guess"], "guess"),
+        (&["--min", "60%", "--max", "50%"], "no range"),
+        (&["--min", "50kpps", "--max", "10mbps"], "no range"),
+        (&["--trial", "60ms"], "--limit 50ms"),
         (&["--max", "10"], ""),
     ] {
         let words = [
@@ -300,13 +326,31 @@ fn nonsense_is_refused_before_a_port_is_opened() {
             "--limit",
             "50ms",
         ];
-        let left = run(&[&words[..], &["--trial", "20ms"], more].concat());
+        let short: &[&str] = if more[0] == "--trial" {
+            &[]
+        } else {
+            &["--trial", "20ms"]
+        };
+        let left = run(&[&words[..], short, more].concat());
         if said.is_empty() {
             assert_ne!(left.code, 1, "a factor is a load too: {left:?}");
             continue;
         }
         assert_eq!(left.code, 2, "{more:?}: {left:?}");
         assert!(left.stderr.contains(said), "{more:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_range_that_is_none_is_refused_before_ports_are_looked_for() {
+    // The ports do not exist: whoever looked for them would say so.
+    let nowhere = "vhost-user:/nowhere/at/all.sock";
+    for range in [["5kpps", "4kpps"], ["60%", "50%"], ["1gbps", "10kpps"]] {
+        let [min, max] = range;
+        let words = ["ndr", "udp64", "-p", nowhere, "--min", min, "--max", max];
+        let left = run(&words);
+        assert_eq!(left.code, 2, "{left:?}");
+        assert!(left.stderr.contains("no range"), "{left:?}");
     }
 }
 

@@ -9,7 +9,8 @@ use super::control::Run;
 use super::counters::LaneReceived;
 use super::kit::{ReceiveKit, SendKit};
 use super::outcome::{
-    Bottleneck, Figures, Latency, Outcome, PortFigures, Shortfall, Snapshot, StreamFigures,
+    Bottleneck, Figures, Latency, Outcome, PortFigures, Quantile, Shortfall, Snapshot,
+    StreamFigures,
 };
 use super::setup::Kits;
 use super::site::Site;
@@ -17,6 +18,8 @@ use super::stage::{Stage, StreamState};
 use super::worker::{Placed, Task};
 
 const SECOND: f64 = 1e9;
+/// Points of a distribution each time that the share above is halved.
+const TICKS: u32 = 5;
 
 /// What the counters say now.
 pub(super) fn gather(run: &Run) -> Figures {
@@ -288,6 +291,12 @@ fn settle_streams(figures: &mut Figures, histograms: &[Option<Histogram<u32>>]) 
             let (p50, p90, p99, p999) = (at(0.5), at(0.9), at(0.99), at(0.999));
             (latency.p50, latency.p90) = (p50, p90);
             (latency.p99, latency.p999) = (p99, p999);
+            let (min, max) = (latency.min, latency.max);
+            let points = histogram.iter_quantiles(TICKS).map(|point| Quantile {
+                share: point.quantile_iterated_to(),
+                ns: point.value_iterated_to().clamp(min, max),
+            });
+            stream.distribution = points.collect();
         }
     }
 }

@@ -60,8 +60,8 @@ pub use control::{Run, start};
 pub use error::RunError;
 pub use forward::{ForwardMode, ForwardPlan, ForwardPort, forward};
 pub use outcome::{
-    Bottleneck, Event, Figures, Finished, Latency, Outcome, PortFigures, Shortfall, Snapshot,
-    StreamFigures,
+    Bottleneck, Event, Figures, Finished, Latency, Outcome, PortFigures, Quantile, Shortfall,
+    Snapshot, StreamFigures,
 };
 pub use pace::{Bursts, FrameRate};
 pub use plan::{Hooks, PortPlan, RunPlan};

@@ -123,6 +123,18 @@ pub struct StreamFigures {
     pub misdirected: u64,
     /// Its latency, where it is measured and something came.
     pub latency: Option<Latency>,
+    /// How its latency is distributed, from the smallest on, once the run is over: some tens of
+    /// points, closer to each other towards the largest.
+    pub distribution: Vec<Quantile>,
+}
+
+/// A point of a distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Quantile {
+    /// Share of the frames, 0.0..=1.0.
+    pub share: f64,
+    /// Nanoseconds that none of them exceeds, to the histogram's resolution.
+    pub ns: u64,
 }
 
 /// The latency of a stream's frames, in nanoseconds: from the clock reading at the start of the

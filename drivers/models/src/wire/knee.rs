@@ -16,10 +16,12 @@ const EARLY: u64 = 20;
 
 /// The highest rate that a wire carries without loss, as a device behind it would have one.
 ///
-/// It counts by *talks*: frames with no [`Knee::pause`] between them. In each, as many frames pass
-/// as the rate allows since the last look at the sender that found nothing (and a twentieth of a
-/// pause before that), so that a thread which is held up for less than a pause, and then sends or
-/// takes a clump, loses nothing.
+/// It counts by *talks*: frames with no [`Knee::pause`] between them in which somebody looked and
+/// found nothing. In each, as many frames pass as the rate allows since the last look at the sender
+/// that found nothing (and a twentieth of a pause before that). So a sender that is held up for
+/// less than a pause and then sends a clump loses nothing, and a wire whose thread is held up for
+/// however long, and then takes all that has gathered, makes no loss of it: what comes no faster
+/// than the rate passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knee {
     /// Frames a second, each way.
@@ -65,10 +67,15 @@ impl Gauge {
     /// Whether frame `number` of the direction, which comes at `now_ps`, goes on.
     pub(super) fn passes(&mut self, knee: &Knee, fate: Fate, number: u64, now_ps: u64) -> bool {
         let pause_ps = as_ps(knee.pause);
-        if self.talks == 0 || now_ps.saturating_sub(self.last_ps) > pause_ps {
+        // Silence is what was heard, and not what nobody listened to.
+        let silence_ps = self.idle_ps.saturating_sub(self.last_ps);
+        if self.talks == 0 || silence_ps > pause_ps {
             self.talks += 1;
-            // Before the first talk nobody may have looked.
-            let looked_ps = self.idle_ps.max(now_ps.saturating_sub(pause_ps));
+            let looked_ps = match self.idle_ps {
+                // Before the first talk nobody may have looked.
+                0 => now_ps.saturating_sub(pause_ps),
+                idle_ps => idle_ps,
+            };
             self.since_ps = looked_ps.saturating_sub(pause_ps / EARLY);
             self.passed = 0;
         }
@@ -128,6 +135,34 @@ mod test {
             let lost = lost(&mut gauge, &knee, &mut at, 1250, clump);
             assert!((19_000..=20_000).contains(&lost), "{lost} by {clump}");
         }
+    }
+
+    #[test]
+    fn a_wire_that_nobody_looks_after_for_long_makes_no_loss_of_it() {
+        let knee = knee(KneeShape::Sharp);
+        let fate = Fate::new(5, 0);
+        let mut gauge = Gauge::default();
+        // A talk below the rate; for five pauses in the midst of it the wire's thread is away.
+        gauge.note_silence(MS);
+        let times = (0..100_000_u64).map(|n| {
+            let sent_ps = MS + n * MS / 990;
+            let away_ps = 20 * MS..70 * MS;
+            if away_ps.contains(&sent_ps) {
+                away_ps.end
+            } else {
+                sent_ps
+            }
+        });
+        let passed = times
+            .enumerate()
+            .filter(|&(n, at_ps)| gauge.passes(&knee, fate, n as u64, at_ps));
+        assert_eq!(passed.count(), 100_000);
+        assert_eq!(gauge.talks, 1);
+        // Away when the next begins: since the last look there was time for all of it.
+        gauge.note_silence(300 * MS);
+        let late = (0..49_000).filter(|n| gauge.passes(&knee, fate, *n, 350 * MS));
+        assert_eq!(late.count(), 49_000);
+        assert_eq!(gauge.talks, 2);
     }
 
     #[test]
