@@ -159,6 +159,12 @@ pub(crate) struct Sending {
     /// 02:00:00:00:00:00 for a port without one.
     #[arg(long, value_name = "MAC")]
     pub(crate) dst_mac: Option<String>,
+    /// Addresses of a port's own; give it once for each port, in their order, - for none. One, a
+    /// list, ranges: 16.0.0.2,16.0.1.1..16.0.1.9. Questions for them (ARP, neighbour discovery,
+    /// ping) are answered, also while frames are sent, on a send queue more. With @GATEWAY at the
+    /// end its station is asked for first, and is the destination of frames that do not set one.
+    #[arg(long = "ip", value_name = "ADDRESSES[@GATEWAY]")]
+    pub(crate) ips: Vec<String>,
     /// Makes random fields repeat: the same seed gives the same frames. Left out: drawn, and
     /// reported in the result.
     #[arg(long, value_name = "N")]

@@ -15,6 +15,7 @@ mod hunt;
 mod loads;
 mod nics;
 mod output;
+mod own;
 mod preview;
 mod profile;
 mod require;

@@ -11,6 +11,7 @@ use port::{Mac, Port};
 use crate::args::{Knobs, Sending};
 use crate::error::Error;
 use crate::output::result::{Config, StreamPlan};
+use crate::own::{self, Own};
 use crate::profile::Profile;
 use crate::session::{Session, nanoseconds, quantity};
 use crate::units;
@@ -25,6 +26,9 @@ pub(crate) struct Traffic {
     pub(crate) one_way: bool,
     /// Destination of frames that do not set one.
     dst_mac: Option<Mac>,
+    /// What each port has of its own, as far as `--ip` goes.
+    own: Vec<Own>,
+    ips: Vec<String>,
     catch_up_ns: u64,
     drain_ns: u64,
     /// What random fields follow from.
@@ -45,10 +49,24 @@ impl Traffic {
             ([], Some((tx, rx))) => (vec![tx.to_owned(), rx.to_owned()], true),
             (named, _) => (named.to_vec(), false),
         };
+        let own = sending.ips.iter().map(|text| Own::parse(text));
+        let own = own.collect::<Result<Vec<_>, _>>()?;
+        if own.len() > ports.len() {
+            return Err(Error::Usage {
+                found: format!(
+                    "--ip is given {} times for {} ports",
+                    own.len(),
+                    ports.len()
+                ),
+                cure: "give it once for each port, in their order".to_owned(),
+            });
+        }
         let time = |option, text| quantity(option, units::duration(text)).map(nanoseconds);
         Ok(Self {
             one_way: sending.one_way || own_direction,
             dst_mac: sending.dst_mac.as_deref().map(mac).transpose()?,
+            own,
+            ips: sending.ips.clone(),
             catch_up_ns: time("--catch-up", &sending.catch_up)?,
             drain_ns: time("--drain", &sending.drain)?,
             seed: sending.seed.unwrap_or_else(|| random() >> 32),
@@ -66,11 +84,13 @@ impl Traffic {
     /// ports of `session`.
     pub(crate) fn plan(&self, session: &mut Session) -> Result<RunPlan, Error> {
         let macs: Vec<Mac> = session.ports.iter().map(|port| port.info().mac).collect();
+        let gateways = own::gateways(&self.own, &mut session.ports, session.pages)?;
         let opened = std::mem::take(&mut session.ports);
         let node = opened.iter().find_map(|port| port.info().node);
         let mut ports = Vec::with_capacity(opened.len());
         for (n, port) in opened.into_iter().enumerate() {
-            ports.push(self.port_plan(&macs, n, port)?);
+            let gateway = gateways.get(n).copied().flatten();
+            ports.push(self.port_plan(&macs, gateway, n, port)?);
         }
         let mut plan = RunPlan::new(ports);
         plan.seed = self.seed;
@@ -86,14 +106,24 @@ impl Traffic {
         Ok(plan)
     }
 
-    fn port_plan(&self, macs: &[Mac], n: usize, port: Box<dyn Port>) -> Result<PortPlan, Error> {
+    fn port_plan(
+        &self,
+        macs: &[Mac],
+        gateway: Option<Mac>,
+        n: usize,
+        port: Box<dyn Port>,
+    ) -> Result<PortPlan, Error> {
         const NO_PEER: Mac = [0x02, 0, 0, 0, 0, 0];
         let peer = Some(n ^ 1).filter(|peer| *peer < macs.len());
         let mut plan = PortPlan::new(port);
         plan.peer = peer;
+        if let Some(own) = self.own.get(n) {
+            plan.addresses = own.addresses.clone();
+        }
         if self.sends(n) {
             let dst = self
                 .dst_mac
+                .or(gateway)
                 .unwrap_or_else(|| peer.map_or(NO_PEER, |peer| macs[peer]));
             let macs = Macs { src: macs[n], dst };
             plan.streams = self.profile.streams(n, macs)?;
@@ -133,6 +163,7 @@ impl Traffic {
             multiplier: None,
             ports: session.names.clone(),
             one_way: self.one_way,
+            ips: self.ips.clone(),
             duration_s: None,
             cores: session.cores.workers.clone(),
             model_core: session.cores.model,

@@ -11,10 +11,12 @@
 pub mod dissect;
 pub mod field;
 pub mod frame;
+mod headers;
 pub mod imix;
 pub mod load;
 pub mod pcap;
 pub mod profile;
+pub mod resolution;
 pub mod run;
 pub mod search;
 pub mod show;

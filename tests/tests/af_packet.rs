@@ -2,9 +2,12 @@
 //! kernel does to a port that no device does.
 
 use std::collections::HashSet;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::process::CommandExt;
+use std::time::Duration;
 
 use hugemem::{Burst, Memory, MemoryRequest, PageSize, Pages, Pool};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use port::{Config, LinkState, Port, QueueState, RxBurst};
 use rig::conformance::{Failure, Pair, frame, run_all};
 use rig::rgen::{start, start_with};
@@ -287,28 +290,35 @@ fn router() -> Namespace {
         cable(ends, 1500).expect("ip makes cables");
         router.adopt(ends[1]).expect("it is there");
     }
-    let far = mac("b0").expect("it has an address");
     router
-        .inside(move || {
+        .inside(|| {
             ip("addr add 16.0.0.1/8 dev a1")?;
             ip("addr add 48.0.0.254/8 dev b1")?;
-            sysctl("ipv4/ip_forward", "1")?;
-            let far = far.map(|byte| format!("{byte:02x}")).join(":");
-            (1..=50)
-                .try_for_each(|host| ip(&format!("neigh add 48.0.0.{host} lladdr {far} dev b1")))
+            sysctl("ipv4/ip_forward", "1")
         })
         .expect("the router is set up");
     router
 }
 
-fn profile(router: &Namespace) -> tempfile::NamedTempFile {
-    let near = router.inside(|| mac("a1")).expect("it has an address");
-    let near = near.map(|byte| format!("{byte:02x}")).join(":");
+/// Tells the router the station of the hosts behind it, so that it need not ask.
+fn tell_stations(router: &Namespace) {
+    let far = mac("b0").expect("it has an address");
+    let far = far.map(|byte| format!("{byte:02x}")).join(":");
+    router
+        .inside(move || {
+            (1..=50)
+                .try_for_each(|host| ip(&format!("neigh add 48.0.0.{host} lladdr {far} dev b1")))
+        })
+        .expect("the router is set up");
+}
+
+/// Frames for fifty hosts behind the router, whose station `eth` names or leaves open.
+fn profile(eth: &str) -> tempfile::NamedTempFile {
     let text = format!(
         r#"
         [[stream]]
         name = "routed"
-        frame = "eth(dst={near}) / ipv4(src=16.0.0.2, dst=48.0.0.1) / udp(sport=1025, dport=12)"
+        frame = "{eth} / ipv4(src=16.0.0.2, dst=48.0.0.1) / udp(sport=1025, dport=12)"
         size = "128B"
         rate = "3kpps"
         measure = "count"
@@ -327,7 +337,10 @@ fn profile(router: &Namespace) -> tempfile::NamedTempFile {
 #[test]
 fn linux_routes_what_rgen_sends_and_every_frame_is_accounted_for() {
     let router = router();
-    let profile = profile(&router);
+    tell_stations(&router);
+    let near = router.inside(|| mac("a1")).unwrap();
+    let near = near.map(|byte| format!("{byte:02x}")).join(":");
+    let profile = profile(&format!("eth(dst={near})"));
     let path = profile.path().to_str().unwrap();
     let run = |code| {
         json(
@@ -362,6 +375,126 @@ fn linux_routes_what_rgen_sends_and_every_frame_is_accounted_for() {
     let stream = &result["streams"][0];
     assert_eq!(stream["tx_frames"], 3000, "{result:#}");
     assert_eq!(stream["lost"], 60);
+}
+
+/// Asks for an echo from inside the router; true if it comes.
+fn pings(router: &Namespace, to: Ipv4Addr) -> bool {
+    let ping = move || {
+        sysctl("ipv4/ping_group_range", "0 0")?;
+        let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
+        let socket = socket(family, kind, SockFlag::empty(), SockProtocol::Icmp);
+        let socket = UdpSocket::from(socket.map_err(|error| error.to_string())?);
+        let words = |error: std::io::Error| error.to_string();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .map_err(words)?;
+        socket.connect((to, 0)).map_err(words)?;
+        let request = *b"\x08\0\0\0\0\0\0\x01whoever is there";
+        socket.send(&request).map_err(words)?;
+        let mut answer = [0; 64];
+        let len = socket.recv(&mut answer).map_err(words)?;
+        Ok(answer[0] == 0 && answer[6..len] == request[6..])
+    };
+    router.inside(ping) == Ok(true)
+}
+
+#[test]
+fn linux_finds_the_ports_by_asking_and_is_answered_while_they_send() {
+    let router = router();
+    let profile = profile("eth");
+    let running = start(&[
+        "run",
+        profile.path().to_str().unwrap(),
+        "-d",
+        "3s",
+        "--json",
+        "--catch-up",
+        "60s",
+        "-p",
+        "af_packet:a0",
+        "--ip",
+        "16.0.0.2@16.0.0.1",
+        "-p",
+        "af_packet:b0",
+        "--ip",
+        "48.0.0.1..48.0.0.50,48.0.0.77",
+        "--require",
+        "loss=0",
+    ]);
+    let mut watcher = catalog::open(&["af_packet:b0"], &catalog::Options::default()).unwrap();
+    while !arrives(watcher[0].as_mut()) {}
+    assert!(pings(&router, Ipv4Addr::new(48, 0, 0, 77)));
+    assert!(pings(&router, Ipv4Addr::new(16, 0, 0, 2)));
+    let result = running.wait().ended(0).json();
+    let stream = &result["streams"][0];
+    assert_eq!(stream["tx_frames"], 9000, "{result:#}");
+    assert_eq!(stream["lost"], 0);
+    let answered = |port: usize| result["ports"][port]["answered"].as_u64().unwrap();
+    // At a port that sends, and at one that only receives: fifty hosts, one more, and its ping.
+    assert!(answered(0) >= 1 && answered(1) >= 52, "{result:#}");
+    assert_eq!(result["ports"][1]["tx_frames"], 0);
+    assert_eq!(result["config"]["ips"][0], "16.0.0.2@16.0.0.1");
+}
+
+#[test]
+fn a_gateway_is_found_by_neighbour_discovery() {
+    let router = router();
+    router
+        .inside(|| {
+            sysctl("ipv6/conf/a1/disable_ipv6", "0")?;
+            ip("addr add fd00::1/64 dev a1 nodad")
+        })
+        .unwrap();
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    let text = r#"
+        [[stream]]
+        name = "six"
+        frame = "eth / ipv6(src=fd00::2, dst=fd00::1) / udp(dport=9)"
+        rate = "1kpps"
+        direction = 0
+        "#;
+    std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    let result = json(
+        &[
+            "run",
+            file.path().to_str().unwrap(),
+            "-d",
+            "1s",
+            "--json",
+            "--catch-up",
+            "60s",
+            "-p",
+            "af_packet:a0",
+            "--ip",
+            "fd00::2@fd00::1",
+        ],
+        0,
+    );
+    assert_eq!(result["ports"][0]["tx_frames"], 1000, "{result:#}");
+    // They went to the router, and not past it: it has nobody at that port, and says so.
+    assert!(result["ports"][0]["rx_frames"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_gateway_that_nobody_answers_for_is_said_so() {
+    let _router = router();
+    let profile = profile("eth");
+    let path = profile.path().to_str().unwrap();
+    let run = ["run", path, "-d", "1s", "-p", "af_packet:a0"];
+    let ran = start(&[&run[..], &["--ip", "16.0.0.2@16.0.0.99"]].concat()).wait();
+    ran.ended(3);
+    for words in ["nobody answers for 16.0.0.99", "--dst-mac"] {
+        assert!(ran.stderr.contains(words), "{ran:#?}");
+    }
+    for (ip, words) in [
+        (&["--ip", "16.0.0.2/8"][..], "no address of a host"),
+        (&["--ip", "16.0.0.2@fd00::1"], "kind"),
+        (&["--ip", "-", "--ip", "16.0.0.2"], "2 times for 1 ports"),
+    ] {
+        let ran = start(&[&run[..], ip].concat()).wait();
+        ran.ended(2);
+        assert!(ran.stderr.contains(words), "{ran:#?}");
+    }
 }
 
 #[test]

@@ -92,6 +92,9 @@ pub(crate) struct Bench {
     /// Destination address. Left out: the other port's.
     #[arg(long, value_name = "MAC")]
     dst_mac: Option<String>,
+    /// Addresses of a port's own, and its gateway, as for run.
+    #[arg(long = "ip", value_name = "ADDRESSES[@GATEWAY]")]
+    ips: Vec<String>,
     /// Makes random fields repeat, as for run.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -131,6 +134,7 @@ impl Bench {
         Sending {
             one_way: !self.both_ways,
             dst_mac: self.dst_mac.clone(),
+            ips: self.ips.clone(),
             seed: self.seed.or(seed),
             catch_up: self.catch_up.clone(),
             drain: self.drain.clone(),

@@ -59,6 +59,7 @@ fn arguments(duration: &str) -> Run {
         sending: Sending {
             one_way: true,
             dst_mac: None,
+            ips: Vec::new(),
             seed: None,
             catch_up: "20ms".to_owned(),
             drain: "200ms".to_owned(),

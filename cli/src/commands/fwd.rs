@@ -132,6 +132,7 @@ fn config(args: &Fwd, session: &Session) -> Config {
         multiplier: None,
         ports: session.names.clone(),
         one_way: false,
+        ips: Vec::new(),
         duration_s: session.duration.map(|time| time.as_secs_f64()),
         cores: session.cores.workers.clone(),
         model_core: session.cores.model,

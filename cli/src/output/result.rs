@@ -8,7 +8,7 @@
 //!   "ports": [ { "port", "driver", "tx_frames", "rx_frames", "tx_bytes", "rx_bytes", "tx_pps",
 //!                "rx_pps", "tx_bps_l1", "tx_bps_l2", "rx_bps_l1", "rx_bps_l2", "tx_line_percent",
 //!                "tx_cpu", "rx_cpu", "tx_blocked", "rx_missed", "rx_errors", "tx_errors",
-//!                "rx_unmatched", "tx_dropped", "asked_frames", "shortfall_frames", "shortfall":
+//!                "answered", "rx_unmatched", "tx_dropped", "asked_frames", "shortfall_frames", "shortfall":
 //!                { "late", "ring_full", "paused", "ended", "abandoned" },
 //!                "extended": { "NAME": 0 } } ],
 //!   "streams": [ { "name", "port", "asked_frames", "shortfall_frames", "tx_frames", "tx_bytes",
@@ -120,6 +120,8 @@ pub(crate) struct PortRow {
     pub(crate) rx_missed: u64,
     pub(crate) rx_errors: u64,
     pub(crate) tx_errors: u64,
+    /// Questions for the port's own addresses that it answered.
+    pub(crate) answered: u64,
     /// Frames received that belong to no measured stream.
     pub(crate) rx_unmatched: u64,
     pub(crate) tx_dropped: u64,
@@ -220,6 +222,7 @@ impl PortRow {
             rx_missed: figures.rx_missed,
             rx_errors: figures.rx_errors,
             tx_errors: figures.tx_errors,
+            answered: figures.answered,
             rx_unmatched: figures.rx_unmatched,
             tx_dropped: figures.tx_dropped,
             asked_frames: figures.asked,
@@ -365,6 +368,9 @@ pub(crate) struct Config {
     pub(crate) ports: Vec<String>,
     /// Only the first port sends.
     pub(crate) one_way: bool,
+    /// What `--ip` says of each port.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ips: Vec<String>,
     /// How long to send; none until stopped.
     pub(crate) duration_s: Option<f64>,
     /// Cores of workers; empty for one worker that the system moves about.

@@ -5,6 +5,7 @@ use std::mem;
 use hdrhistogram::Histogram;
 use port::TxCounts;
 
+use super::answer::AnswerKit;
 use super::control::Run;
 use super::counters::LaneReceived;
 use super::kit::{ReceiveKit, SendKit};
@@ -57,6 +58,7 @@ fn port_figures(site: &Site) -> PortFigures {
         figures.tx_bytes += queue.bytes.get();
         figures.tx_dropped += queue.dropped.get();
     }
+    figures.answered = site.answered.get();
     for queue in &site.received {
         figures.rx_frames += queue.frames.get();
         figures.rx_bytes += queue.bytes.get();
@@ -199,6 +201,8 @@ fn collect(run: &mut Run) -> Returned {
     rx.resize_with(ports, Vec::new);
     tx.resize_with(ports, Vec::new);
     returned.counts.resize_with(ports, Vec::new);
+    let mut answerers: Vec<Option<AnswerKit>> = Vec::new();
+    answerers.resize_with(ports, || None);
     for worker in run.workers.drain(..) {
         let Ok(tasks) = worker.join() else {
             returned.panicked += 1;
@@ -226,6 +230,7 @@ fn collect(run: &mut Run) -> Returned {
                         returned.counts[port].push(counts);
                     }
                 }
+                Task::Answer(task) => answerers[port] = Some(task.into_kit()),
                 Task::Idle(back) => tx[port].push((queue, SendKit::bare(back))),
             }
         }
@@ -233,6 +238,7 @@ fn collect(run: &mut Run) -> Returned {
     returned.kits = Kits {
         senders: tx.into_iter().map(in_order).collect(),
         receivers: rx.into_iter().map(in_order).collect(),
+        answerers,
     };
     returned
 }

@@ -3,6 +3,7 @@
 use hugemem::{BURST, Burst, Frame};
 use port::{RxBurst, RxQueue, TxQueue};
 
+use super::answer::Asked;
 use super::lane::{Part, Supply};
 use super::receive::Carried;
 
@@ -28,6 +29,8 @@ pub(super) struct ReceiveKit {
     pub(super) empties: Burst,
     /// The buffers so far of a frame in several.
     pub(super) carried: Option<Carried>,
+    /// Where questions go, if the port answers any.
+    pub(super) asked: Option<Asked>,
 }
 
 impl SendKit {
@@ -59,6 +62,7 @@ impl ReceiveKit {
             queue,
             empties: Burst::new(),
             carried: None,
+            asked: None,
         }
     }
 

@@ -26,6 +26,7 @@
 //! spent in visits of it that moved at least one frame. It is measured, not sampled, and not
 //! extrapolated; a visit that found the ring full or nothing to do is not busy.
 
+mod answer;
 mod clock;
 mod control;
 mod counters;

@@ -72,6 +72,8 @@ pub struct PortFigures {
     pub tx_errors: u64,
     /// Frames received that are no measured stream's.
     pub rx_unmatched: u64,
+    /// Questions for its own addresses that it answered. The answers are none of the frames sent.
+    pub answered: u64,
     /// Frames that this port sent and its peer did not receive, by the two ports' totals, once the
     /// run is over: for streams that are not measured. None where another port sends there too.
     pub lost: Option<u64>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hugemem::Pages;
 use port::{Config, Port};
 
+use crate::resolution::Addresses;
 use crate::stream::Stream;
 
 /// A run, planned.
@@ -90,6 +91,9 @@ pub struct PortPlan {
     pub peer: Option<usize>,
     /// Whether to accept frames for other addresses too, where the device can.
     pub promiscuous: bool,
+    /// Its own addresses: questions for them (ARP, neighbour discovery, echo) are answered while
+    /// the run goes on, on a send queue more than `config` says. None are answered if empty.
+    pub addresses: Addresses,
     /// Queues, rings and offloads. `rx_capacity` is raised to the largest frame of the run.
     pub config: Config,
 }
@@ -106,6 +110,7 @@ impl PortPlan {
             receive: true,
             peer: None,
             promiscuous: true,
+            addresses: Addresses::default(),
         }
     }
 }

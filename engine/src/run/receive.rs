@@ -7,6 +7,7 @@ use hugemem::{BURST, Burst, Pool};
 use port::{QueueState, RxBurst, RxFlags, RxQueue};
 
 use super::Clock;
+use super::answer::Asked;
 use super::counters::{Counter, Gate, LaneReceived, QueueReceived};
 use super::kit::ReceiveKit;
 use super::latency::Recorder;
@@ -27,6 +28,7 @@ pub(super) struct ReceiveTask {
     /// The last bytes of the buffers before, of a frame in several.
     carried: Option<Carried>,
     measured: Option<Measured>,
+    asked: Option<Asked>,
     counts: Arc<QueueReceived>,
     gate: Arc<Gate>,
     times: ReceiveTimes,
@@ -102,6 +104,7 @@ impl ReceiveTask {
             burst: RxBurst::default(),
             empties: kit.empties,
             carried: kit.carried,
+            asked: kit.asked,
             measured,
             counts,
             gate,
@@ -137,6 +140,7 @@ impl ReceiveTask {
             queue: self.queue,
             empties: self.empties,
             carried: self.carried,
+            asked: self.asked,
         };
         (kit, histograms)
     }
@@ -177,9 +181,17 @@ impl ReceiveTask {
             // Latency ends here: right after the poll.
             Some(measured) => {
                 let now_ns = clock.now_ns();
-                measured.count(&self.burst, &mut self.carried, &self.counts, now_ns);
+                let asked = self.asked.as_ref();
+                measured.count(&self.burst, &mut self.carried, &self.counts, asked, now_ns);
             }
-            None => count_all(&self.burst, &mut self.carried, &self.counts),
+            None => {
+                if let Some(asked) = &self.asked
+                    && self.carried.is_none()
+                {
+                    look_at_all(&self.burst, asked);
+                }
+                count_all(&self.burst, &mut self.carried, &self.counts);
+            }
         }
         self.rearm();
         if let Phase::Draining { last_ns, .. } = &mut self.phase {
@@ -259,6 +271,19 @@ pub(super) fn arm_all(queue: &mut dyn RxQueue, pool: &Pool) {
     }
 }
 
+/// Looks for questions among frames.
+#[inline]
+fn look_at_all(burst: &RxBurst, asked: &Asked) {
+    let part = RxFlags::MORE | RxFlags::ERROR;
+    let mut inside = false;
+    for (frame, meta) in burst.frames.iter().zip(&burst.meta) {
+        if !inside && !meta.flags.intersects(part) {
+            asked.look(frame.bytes());
+        }
+        inside = meta.flags.contains(RxFlags::MORE);
+    }
+}
+
 /// Counts frames that nobody looks into.
 #[inline]
 fn count_all(burst: &RxBurst, carried: &mut Option<Carried>, counts: &QueueReceived) {
@@ -296,6 +321,7 @@ impl Measured {
         burst: &RxBurst,
         carried: &mut Option<Carried>,
         counts: &QueueReceived,
+        asked: Option<&Asked>,
         now_ns: u64,
     ) {
         let (mut frames, mut bytes, mut unmatched) = (0, 0, 0);
@@ -319,7 +345,12 @@ impl Measured {
             };
             match stamp {
                 Some(stamp) => self.note(stamp, size + FCS as u64),
-                None => unmatched += 1,
+                None => {
+                    unmatched += 1;
+                    if let Some(asked) = asked.filter(|_| whole) {
+                        asked.look(part);
+                    }
+                }
             }
         }
         counts.frames.add(frames);

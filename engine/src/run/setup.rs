@@ -3,9 +3,10 @@
 use std::mem;
 use std::sync::Arc;
 
-use hugemem::{Frame, Memory, Pool};
+use hugemem::{Burst, Frame, Memory, Pool};
 use port::TxQueue;
 
+use super::answer::{AnswerKit, Asked};
 use super::draft::{Draft, QueueDraft, draft, largest};
 use super::kit::{LaneKit, ReceiveKit, SendKit};
 use super::lane::{Cycle, Pen, Stamper, Supply};
@@ -13,6 +14,7 @@ use super::site::{self, Site};
 use super::stage::Stage;
 use super::stamp::{Key, sum_of_end};
 use super::{RunError, RunPlan};
+use crate::resolution::Addresses;
 use crate::stream::{FCS, Stream};
 
 /// What a port sends, once the port itself is a site.
@@ -48,6 +50,13 @@ impl Setup {
             }
         }
         let (drafts, stamps) = draft(&plan)?;
+        for port in &mut plan.ports {
+            // Nothing is asked where nothing is received.
+            if port.config.rx_queues == 0 {
+                port.addresses = Addresses::default();
+            }
+            port.config.tx_queues += usize::from(!port.addresses.is_empty());
+        }
         let streams = plan.ports.iter().flat_map(|port| &port.streams);
         let biggest = streams
             .map(|stream| largest(&stream.frames))
@@ -64,7 +73,9 @@ impl Setup {
                 .iter()
                 .map(|stream| stream.frames.max_size())
                 .max();
-            let site = Site::new(port.port, port.config, port.promiscuous);
+            let mut site = Site::new(port.port, port.config, port.promiscuous);
+            site.addresses = port.addresses;
+            site.check_answering()?;
             site.check(own.unwrap_or_default())?;
             sites.push(site);
             sending.push(Sending {
@@ -118,9 +129,25 @@ impl Setup {
         let mut kits = Kits::default();
         let ports = self.sites.iter_mut().zip(drafts).zip(supplies);
         for ((site, drafts), supplies) in ports {
-            let queues = site.queues.as_mut().map(mem::take).unwrap_or_default();
+            // What can fail comes before the queues are taken.
+            let asked = asked(site, memory)?;
+            let mut queues = site.queues.as_mut().map(mem::take).unwrap_or_default();
+            let answerer = asked.clone().and_then(|asked| {
+                Some(AnswerKit {
+                    queue: queues.tx.pop()?,
+                    asked,
+                    addresses: site.addresses.clone(),
+                    mac: site.port.info().mac,
+                    out: Burst::new(),
+                })
+            });
+            kits.answerers.push(answerer);
+            let receiver = |queue| ReceiveKit {
+                asked: asked.clone(),
+                ..ReceiveKit::new(queue)
+            };
             kits.receivers
-                .push(queues.rx.into_iter().map(ReceiveKit::new).collect());
+                .push(queues.rx.into_iter().map(receiver).collect());
             let parts = queues.tx.into_iter().zip(drafts).zip(supplies);
             let kit = |((queue, draft), supplies)| send_kit(queue, draft, supplies, &streams, key);
             kits.senders.push(parts.map(kit).collect());
@@ -156,6 +183,18 @@ impl Setup {
 pub(super) struct Kits {
     pub(super) senders: Vec<Vec<SendKit>>,
     pub(super) receivers: Vec<Vec<ReceiveKit>>,
+    /// By port: what answers for it.
+    pub(super) answerers: Vec<Option<AnswerKit>>,
+}
+
+/// What `site` has for questions, if it has addresses.
+fn asked(site: &mut Site, memory: &Memory) -> Result<Option<Asked>, RunError> {
+    if site.addresses.is_empty() {
+        return Ok(None);
+    }
+    let (asked, pool) = Asked::new(memory, site.config.rx_capacity)?;
+    site.pools.push(pool);
+    Ok(Some(asked))
 }
 
 /// Where a queue's frames come from.

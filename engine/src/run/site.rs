@@ -7,10 +7,12 @@ use std::time::Duration;
 use hugemem::{BURST, DmaSpace, Memory, Pages, Pool};
 use port::{Config, Counters, LinkState, Port, PortError, Queues};
 
-use super::counters::{QueueReceived, QueueSent};
+use super::answer::Asked;
+use super::counters::{Counter, QueueReceived, QueueSent};
 use super::outcome::Event;
 use super::receive::arm_all;
 use super::{Clock, RunError};
+use crate::resolution::Addresses;
 
 /// How often a link is asked for while it is waited for.
 const LINK_POLL: Duration = Duration::from_millis(1);
@@ -31,6 +33,10 @@ pub(super) struct Site {
     pub(super) before: Counters,
     pub(super) sent: Vec<Arc<QueueSent>>,
     pub(super) received: Vec<Arc<QueueReceived>>,
+    /// For whom it answers, on its last send queue.
+    pub(super) addresses: Addresses,
+    /// Questions answered.
+    pub(super) answered: Arc<Counter>,
     pub(super) link: Option<LinkState>,
     /// What the port said before the run began, which belongs to the run's events.
     pub(super) said: Vec<String>,
@@ -50,6 +56,8 @@ impl Site {
             before: Counters::default(),
             sent,
             received,
+            addresses: Addresses::default(),
+            answered: Arc::default(),
             link: None,
             said: Vec::new(),
             failure: None,
@@ -76,6 +84,20 @@ impl Site {
     /// Frames of each receive queue's pool: one for each slot, and those on their way.
     fn rx_frames(&self, in_flight: usize) -> usize {
         self.rx_slots() + 2 * BURST + in_flight
+    }
+
+    /// Refuses to answer on a port that has no send queue left for it.
+    pub(super) fn check_answering(&self) -> Result<(), RunError> {
+        let (has, needs) = (&self.port.caps().tx_queues, self.config.tx_queues);
+        if self.addresses.is_empty() || has.allow(needs) {
+            return Ok(());
+        }
+        Err(RunError::Unsupported {
+            port: self.name().to_owned(),
+            what: "answering for addresses, with a send queue more,",
+            asked: format!("{needs} queues"),
+            allowed: format!("it has {}", has.range.end()),
+        })
     }
 
     /// Refuses what the port says it cannot do, before anything is started.
@@ -137,7 +159,14 @@ impl Site {
     pub(super) fn footprint(&self, in_flight: usize) -> usize {
         let pool = Pool::footprint(self.rx_frames(in_flight), self.config.rx_capacity) + BOUNDARY;
         let queues = self.config.rx_queues + self.config.tx_queues;
-        self.port.ring_bytes(&self.config) + queues * 4 * BOUNDARY + self.config.rx_queues * pool
+        let asked = match self.addresses.is_empty() {
+            true => 0,
+            false => Asked::footprint(self.config.rx_capacity) + BOUNDARY,
+        };
+        self.port.ring_bytes(&self.config)
+            + queues * 4 * BOUNDARY
+            + self.config.rx_queues * pool
+            + asked
     }
 
     /// Starts the port and arms its receive queues.
@@ -187,6 +216,7 @@ impl Site {
         self.before = self.port.counters()?;
         self.sent = (0..self.config.tx_queues).map(|_| Arc::default()).collect();
         self.received = (0..self.config.rx_queues).map(|_| Arc::default()).collect();
+        self.answered = Arc::default();
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::thread;
 
 use port::{PortError, Queues};
 
+use super::answer::{AnswerKit, AnswerTask};
 use super::counters::{Counter, Gate, LaneReceived, LaneSent};
 use super::kit::{ReceiveKit, SendKit};
 use super::lane::{Lane, Part};
@@ -129,8 +130,12 @@ impl Stage {
     /// A worker that panicked took its queues along.
     fn check_queues(&self) -> Result<(), RunError> {
         let kits = self.kits.senders.iter().zip(&self.kits.receivers);
-        for (site, (senders, receivers)) in self.sites.iter().zip(kits) {
-            let has = (receivers.len(), senders.len());
+        let kits = kits.zip(&self.kits.answerers);
+        for (site, ((senders, receivers), answerer)) in self.sites.iter().zip(kits) {
+            let has = (
+                receivers.len(),
+                senders.len() + usize::from(answerer.is_some()),
+            );
             if has != (site.config.rx_queues, site.config.tx_queues) {
                 return Err(RunError::Port(PortError::Broken {
                     port: site.name().to_owned(),
@@ -173,7 +178,24 @@ impl Stage {
             }
         }
         self.add_receivers(kits.receivers, key, senders > 0, &mut crew);
+        self.add_answerers(kits.answerers, &mut crew);
         Ok(crew)
+    }
+
+    /// Makes the tasks of the queues that answer, once all receive queues are known to the gate.
+    fn add_answerers(&self, kits: Vec<Option<AnswerKit>>, crew: &mut Crew) {
+        for ((port, kit), site) in kits.into_iter().enumerate().zip(&self.sites) {
+            let (Some(kit), Some(counts)) = (kit, site.sent.last()) else {
+                continue;
+            };
+            let (counts, answered) = (Arc::clone(counts), Arc::clone(&site.answered));
+            let task = AnswerTask::new(kit, counts, answered, Arc::clone(&crew.gate));
+            crew.tasks.push(Placed {
+                port,
+                queue: site.sent.len() - 1,
+                task: Task::Answer(Box::new(task)),
+            });
+        }
     }
 
     fn stream_states(&self, planned: &[Planned]) -> Vec<StreamState> {
@@ -307,16 +329,21 @@ impl Stage {
 
     /// Stops the ports.
     pub(super) fn stop(&mut self) {
-        let Kits { senders, receivers } = mem::take(&mut self.kits);
-        let (mut senders, mut receivers) = (senders.into_iter(), receivers.into_iter());
+        let kits = mem::take(&mut self.kits);
+        let (mut senders, mut receivers) = (kits.senders.into_iter(), kits.receivers.into_iter());
+        let mut answerers = kits.answerers.into_iter();
         for site in &mut self.sites {
             let tx = senders.next().unwrap_or_default().into_iter();
             let rx = receivers.next().unwrap_or_default().into_iter();
+            let answerer = answerers.next().flatten();
             // Started, and its queues lent out.
             if let Some(queues) = &mut site.queues {
                 *queues = Queues {
                     rx: rx.map(|kit| kit.queue).collect(),
-                    tx: tx.map(|kit| kit.queue).collect(),
+                    tx: tx
+                        .map(|kit| kit.queue)
+                        .chain(answerer.map(|kit| kit.queue))
+                        .collect(),
                 };
             }
             site.stop();

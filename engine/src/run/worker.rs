@@ -6,6 +6,7 @@ use std::thread;
 
 use port::TxQueue;
 
+use super::answer::AnswerTask;
 use super::counters::Gate;
 use super::forward::ForwardTask;
 use super::receive::ReceiveTask;
@@ -20,6 +21,8 @@ pub(super) enum Task {
     Receive(Box<ReceiveTask>),
     /// Sends what it receives.
     Forward(Box<ForwardTask>),
+    /// Answers what is asked of the port.
+    Answer(Box<AnswerTask>),
     /// A send queue that nothing is sent on.
     Idle(Box<dyn TxQueue>),
 }
@@ -95,7 +98,7 @@ impl<C: Clock> Worker<C> {
                 Task::Send(task) => task.begin(start_ns, end_ns),
                 Task::Receive(task) => task.begin(end_ns),
                 Task::Forward(task) => task.begin(end_ns),
-                Task::Idle(_) => {}
+                Task::Answer(_) | Task::Idle(_) => {}
             }
         }
     }
@@ -119,6 +122,7 @@ impl Task {
             Self::Send(task) => task.visit(now_ns),
             Self::Receive(task) => task.visit(now_ns, clock),
             Self::Forward(task) => task.visit(now_ns),
+            Self::Answer(task) => task.visit(),
             Self::Idle(_) => Visit::default(),
         }
     }
@@ -129,6 +133,7 @@ impl Task {
             Self::Send(task) => task.is_done(),
             Self::Receive(task) => task.is_done(),
             Self::Forward(task) => task.is_done(),
+            Self::Answer(task) => task.is_done(),
             Self::Idle(_) => true,
         }
     }
@@ -151,6 +156,11 @@ impl Task {
                 }
             }
             Self::Forward(task) => task.account(visit, took_ns),
+            Self::Answer(task) => {
+                if visit.worked {
+                    task.counts().busy_ns.add(took_ns);
+                }
+            }
             Self::Idle(_) => {}
         }
     }
@@ -160,7 +170,7 @@ impl Task {
 /// proportion to their numbers, each kind in turn. Receivers come first, so that a worker which was
 /// away empties rings before it fills others.
 pub(super) fn spread(tasks: Vec<Placed>, workers: usize) -> Vec<Vec<Placed>> {
-    let receives = |placed: &Placed| matches!(placed.task, Task::Receive(_));
+    let receives = |placed: &Placed| matches!(placed.task, Task::Receive(_) | Task::Answer(_));
     let (receivers, senders): (Vec<_>, Vec<_>) = tasks.into_iter().partition(receives);
     let (r, s) = (receivers.len(), senders.len());
     let workers = workers.clamp(1, (r + s).max(1));

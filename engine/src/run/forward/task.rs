@@ -1,11 +1,13 @@
 //! What a worker does when it visits a pair of queues that forwards.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hugemem::{Burst, TxFlags};
 use port::{Mac, QueueState, RxBurst, RxFlags, RxQueue, TxCounts, TxQueue};
 
 use super::{ForwardMode, rewrite};
+use crate::resolution::answer;
 use crate::run::counters::{Gate, QueueReceived, QueueSent};
 use crate::run::send::Visit;
 use crate::stream::FCS;
@@ -191,7 +193,8 @@ impl ForwardTask {
             let keep = match mode {
                 ForwardMode::RxOnly => false,
                 ForwardMode::IcmpEcho => {
-                    first && !more && rewrite::answer(frame.bytes_mut(), mac, ipv4)
+                    let is_own = |asked: IpAddr| ipv4.is_none_or(|own| asked == IpAddr::from(own));
+                    first && !more && answer(&mut frame, mac, is_own)
                 }
                 ForwardMode::Io => true,
                 _ if !first => true,

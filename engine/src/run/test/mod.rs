@@ -1,6 +1,7 @@
 //! Whole runs over a wire in memory, on a clock that moves when it is read.
 
 mod account;
+mod answer;
 mod arrive;
 mod forward;
 mod pacing;
