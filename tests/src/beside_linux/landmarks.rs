@@ -18,17 +18,13 @@ pub enum On {
     Change,
     /// The last of the reads that follow a landmark of the lane: what it was polled for.
     Answer,
-    /// A read that finds the field set.
-    Seen,
-    /// Any read of the register.
-    Load,
 }
 
 impl On {
     /// True for what is about reads.
     #[must_use]
     pub const fn is_read(self) -> bool {
-        matches!(self, Self::Change | Self::Answer | Self::Seen | Self::Load)
+        matches!(self, Self::Change | Self::Answer)
     }
 }
 
@@ -81,20 +77,6 @@ pub const PHYSICAL: &[Lane] = &[
             on(On::Change, "EEC", "ARD"),
             on(On::Change, "RDRXCTL", "DMAIDONE"),
             on(On::Write, "CTRL_EXT", "DRV_LOAD"),
-        ],
-    },
-    Lane {
-        name: "semaphores",
-        landmarks: &[
-            on(On::Load, "SWSM", "SMBI"),
-            on(On::Pulse, "SWSM", "SWESMBI"),
-            on(On::Write, "SWSM", ""),
-            on(On::Write, "SW_FW_SYNC", ""),
-            on(On::Touch, "MSCA", ""),
-            on(On::Touch, "I2CCTL", ""),
-            on(On::Touch, "EERD", ""),
-            on(On::Touch, "AUTOC", ""),
-            on(On::Pulse, "CTRL", "RST"),
         ],
     },
     Lane {
@@ -166,21 +148,6 @@ pub const PHYSICAL: &[Lane] = &[
 
 /// A virtual function's.
 pub const VIRTUAL: &[Lane] = &[
-    Lane {
-        name: "mailbox",
-        landmarks: &[
-            on(On::Pulse, "VFCTRL", "RST"),
-            on(On::Seen, "VFMAILBOX", "RSTD"),
-            on(On::Pulse, "VFMAILBOX", "VFU"),
-            on(On::Answer, "VFMAILBOX", "VFU"),
-            on(On::Touch, "VFMBMEM", ""),
-            on(On::Pulse, "VFMAILBOX", "REQ"),
-            on(On::Seen, "VFMAILBOX", "PFACK"),
-            on(On::Seen, "VFMAILBOX", "PFSTS"),
-            on(On::Load, "VFMBMEM", ""),
-            on(On::Pulse, "VFMAILBOX", "ACK"),
-        ],
-    },
     Lane {
         name: "receive",
         landmarks: &[

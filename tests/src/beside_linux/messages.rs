@@ -61,21 +61,32 @@ fn line(who: &str, words: &[u32; WORDS], len: fn(&Kind) -> usize) -> Line {
 }
 
 impl Messages {
-    pub(super) fn read(&mut self, name: &str, index: Option<u32>, value: u32) {
+    /// A register was read or written.
+    pub(super) fn hear(&mut self, name: &str, index: Option<u32>, value: u32, is_read: bool) {
         if let Some(index) = word(name, index) {
-            self.read[index] = value;
+            let words = if is_read {
+                &mut self.read
+            } else {
+                &mut self.written
+            };
+            words[index] = value;
+        }
+        if name != "VFMAILBOX" || is_read {
+            return;
+        }
+        if value & REQ != 0 {
+            self.tell(line("asks", &self.written, |kind| kind.2));
+        }
+        if value & ACK != 0 {
+            self.tell(line("hears", &self.read, |kind| kind.3));
         }
     }
 
-    pub(super) fn written(&mut self, name: &str, index: Option<u32>, value: u32) {
-        if let Some(index) = word(name, index) {
-            self.written[index] = value;
-        }
-        if name == "VFMAILBOX" && value & REQ != 0 {
-            self.lines.push(line("asks", &self.written, |kind| kind.2));
-        }
-        if name == "VFMAILBOX" && value & ACK != 0 {
-            self.lines.push(line("hears", &self.read, |kind| kind.3));
+    /// What was said in this step already is not told again: Linux's driver says all of its filters
+    /// whenever one changes, and reads answers twice.
+    fn tell(&mut self, line: Line) {
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
         }
     }
 

@@ -88,6 +88,14 @@ impl Map {
         self.places.get(&offset).cloned().unwrap_or(unknown)
     }
 
+    /// Where the register is that [`Place::text`] calls `name`.
+    #[must_use]
+    pub fn offset(&self, name: &str) -> Option<u32> {
+        let mut all = self.places.iter();
+        all.find(|(_, place)| place.text() == name)
+            .map(|(offset, _)| *offset)
+    }
+
     /// Offsets of the registers whose values are compared.
     #[must_use]
     pub fn looks(&self, is_vf: bool) -> Vec<u32> {
@@ -145,7 +153,6 @@ const VALUES: &[(&str, u32)] = &[
     ("EIMS", 0),
     ("IVAR", 0),
     ("IVAR_MISC", 0),
-    ("EITR", 0),
     ("RXCTRL", 0),
     ("RDRXCTL", 0),
     ("RFCTL", 0),
@@ -213,7 +220,6 @@ const VF_VALUES: &[(&str, u32)] = &[
     ("VTEIAM", 0),
     ("VTIVAR", 0),
     ("VTIVAR_MISC", 0),
-    ("VTEITR", 0),
     ("VFPSRTYPE", 0),
     ("VFMRQC", 0),
     ("VFRETA", 0),

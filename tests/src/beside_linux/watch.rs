@@ -193,3 +193,35 @@ impl Device for Watched {
         self.inner.rings()
     }
 }
+
+#[cfg(test)]
+mod test {
+    use hw::{Bar, Function as _};
+    use models::ixgbe::{Ixgbe, IxgbeOptions};
+    use models::{Sim, WireOptions};
+
+    use super::*;
+
+    #[test]
+    fn accesses_tails_and_marks_are_noted_in_their_order_and_marks_go_no_further() {
+        let model = |end| Ixgbe::boxed(&format!("watched/{end}"), &IxgbeOptions::default());
+        let (watched, log) = Watched::around(model(0), vec![0x4240]);
+        let sim = Sim::stepped(watched, model(1), WireOptions::default());
+        let function = sim.function(0);
+        let bar = function.bar(0).unwrap();
+        bar.store32(0x5080, 0x400);
+        assert_eq!(function.config8(mark(3)), 0);
+        assert_eq!(bar.load32(0x5080), 0x400);
+        // A tail is written beside the device's lock.
+        bar.store32(0x1018, 0);
+        assert_eq!(function.config16(0), 0x8086);
+        let expected = [
+            Access::Write(0x5080, 0x400),
+            Access::Step(3, vec![(0x4240, 0x0001_0c03)]),
+            Access::Read(0x5080, 0x400),
+            Access::Write(0x1018, 0),
+        ];
+        assert_eq!(log.take(), expected);
+        assert_eq!(log.take(), []);
+    }
+}

@@ -1,7 +1,8 @@
 //! Our ixgbe driver beside Linux's, by hand.
 //!
 //! `traces record` plays the scenario with Linux's drivers in the lab's guest and renews the
-//! recordings; `traces ours NAME` prints what our driver does, `traces compare [NAME]` in what it
+//! recordings, with `traces record FOLDER` every access is written there too, and `traces tell
+//! FOLDER` makes recordings of that again; `traces ours NAME` prints what our driver does, `traces compare [NAME]` in what it
 //! differs from the recordings; `traces raw NAME FILE` writes every access of ours. NAME is a
 //! device's, as [`SUBJECTS`] has it.
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ fn run(words: &[&str]) -> Fallible<String> {
             fs::write(file, raw(named(name)?, &scenario::ours(named(name)?)?.0))?;
             Ok(String::new())
         }
+        ["tell", folder] => tell_again(folder),
         ["compare"] => {
             let found = SUBJECTS.iter().map(|subject| Ok(compare_all(subject)?));
             found.collect()
@@ -85,8 +87,56 @@ fn raw(subject: &Subject, noted: &[Access]) -> String {
             Access::Write(offset, value) => {
                 writeln!(text, "W {} {value:#x}", map.place(*offset).text())
             }
-            Access::Step(number, _) => writeln!(text, "## {}", scenario::STEPS[*number]),
+            Access::Step(number, values) => {
+                let told = values
+                    .iter()
+                    .map(|(offset, value)| format!(" {}={value:#x}", map.place(*offset).text()));
+                let name = scenario::STEPS[*number].replace(' ', "_");
+                writeln!(text, "## {name}{}", told.collect::<String>())
+            }
         };
     }
     text
+}
+
+/// Makes the recordings anew of what was written by `record FOLDER`, with no guest.
+fn tell_again(folder: &str) -> Fallible<String> {
+    for subject in SUBJECTS {
+        let text = fs::read_to_string(format!("{folder}/{}", subject.name))?;
+        let version = System::find(Kernel::Stable)?.version();
+        recorded::keep(subject, &version, &tell(subject, &noted(subject, &text)?))?;
+    }
+    Ok(String::new())
+}
+
+/// What [`raw`] wrote.
+fn noted(subject: &Subject, text: &str) -> Fallible<Vec<Access>> {
+    let map = subject.map();
+    let number = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16);
+    let mut noted = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (Some(kind), Some(name)) = (words.next(), words.next()) else {
+            return Err(format!("a line of one word: {line}").into());
+        };
+        if kind == "##" {
+            let is = |step: &&str| step.replace(' ', "_") == name;
+            let step = scenario::STEPS.iter().position(is);
+            let mut values = Vec::new();
+            for (name, value) in words.filter_map(|word| word.split_once('=')) {
+                values.push((map.offset(name).ok_or("no such register")?, number(value)?));
+            }
+            noted.push(Access::Step(step.ok_or("no such step")?, values));
+            continue;
+        }
+        let value = number(words.next().unwrap_or_default())?;
+        // What has no name means nothing here.
+        if let Some(offset) = map.offset(name) {
+            noted.push(match kind {
+                "R" => Access::Read(offset, value),
+                _ => Access::Write(offset, value),
+            });
+        }
+    }
+    Ok(noted)
 }

@@ -18,6 +18,6 @@ pub mod scenario;
 pub mod subject;
 pub mod trace;
 
-pub use compare::{Difference, Found, compare};
+pub use compare::{Difference, compare};
 pub use subject::{SUBJECTS, Subject};
 pub use trace::Trace;
