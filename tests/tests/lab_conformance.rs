@@ -60,11 +60,12 @@ fn the_virtio_driver_conforms_with_several_queues_over_taps() {
     let failed = report.entries.iter().find(unknown);
     assert!(failed.is_none(), "{}", report.table());
     // Not offered over a hub, and here they are: RSS by the devices that were asked for it.
-    let spreading = rows.iter().filter(|row| row.name.contains("RSS")).count();
+    let with = |what: &str| rows.iter().filter(|row| row.name.contains(what)).count();
     for (check, wanted) in [
         ("every send queue sends", rows.len()),
         ("checksums of TCP and UDP", rows.len()),
-        ("flows spread over receive queues", spreading),
+        ("flows spread over receive queues", with("RSS")),
+        ("the hash that picked a frame's queue", with("hashes")),
     ] {
         let passed =
             |entry: &&Entry| entry.verdict == Verdict::Passed && entry.check.starts_with(check);

@@ -7,10 +7,16 @@ use super::packet::{Carries, Packet, toeplitz};
 use super::{Named, Verdict};
 use crate::require;
 
-pub(super) const CHECKS: &[Named] = &[(
-    "flows spread over receive queues as the table says, and move when it changes",
-    flows_follow_the_table,
-)];
+pub(super) const CHECKS: &[Named] = &[
+    (
+        "flows spread over receive queues as the table says, and move when it changes",
+        flows_follow_the_table,
+    ),
+    (
+        "the hash that picked a frame's queue is told with it",
+        hashes_are_told,
+    ),
+];
 
 const FLOWS: u16 = 200;
 /// Entries of the table, as most devices have it.
@@ -70,7 +76,9 @@ fn spread(line: &mut Line, v6: bool) -> Result<Vec<(usize, Option<u32>)>, Failur
     Ok(found.into_iter().flatten().collect())
 }
 
-fn flows_follow_the_table(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
+/// Starts both ports with up to four queues to spread over; on how many they do. None: they do not
+/// offer that.
+fn start(ports: [Box<dyn Port>; 2]) -> Result<Option<(Line, usize)>, Failure> {
     let offered = |port: &dyn Port| port.caps().offloads.contains(Offloads::RSS);
     let queues = ports
         .iter()
@@ -79,7 +87,7 @@ fn flows_follow_the_table(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure>
         .unwrap_or(1)
         .min(4);
     if queues < 2 || !ports.iter().all(|port| offered(port.as_ref())) {
-        return Ok(Verdict::NotOffered("RSS"));
+        return Ok(None);
     }
     let config = Config {
         rx_queues: queues,
@@ -90,7 +98,32 @@ fn flows_follow_the_table(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure>
         }),
         ..Config::default()
     };
-    let mut line = Line::start(ports, &config)?;
+    Ok(Some((Line::start(ports, &config)?, queues)))
+}
+
+fn hashes_are_told(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
+    let Some((mut line, queues)) = start(ports)? else {
+        return Ok(Verdict::NotOffered("RSS"));
+    };
+    let mut told = 0;
+    for v6 in [false, true] {
+        let found = spread(&mut line, v6)?;
+        told += found.iter().filter(|found| found.1.is_some()).count();
+        check_hashes(&line, &found, v6, queues)?;
+    }
+    line.stop()?;
+    if told == 0 {
+        return Ok(Verdict::NotOffered("the hash of RSS"));
+    }
+    let all = 2 * usize::from(FLOWS);
+    require!(told == all, "{told} frames of {all} came with their hashes");
+    Ok(Verdict::Passed)
+}
+
+fn flows_follow_the_table(ports: [Box<dyn Port>; 2]) -> Result<Verdict, Failure> {
+    let Some((mut line, queues)) = start(ports)? else {
+        return Ok(Verdict::NotOffered("RSS"));
+    };
     for v6 in [false, true] {
         let first = spread(&mut line, v6)?;
         for queue in 0..queues {
