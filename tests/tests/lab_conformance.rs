@@ -65,7 +65,6 @@ fn the_virtio_driver_conforms_with_several_queues_over_taps() {
         ("every send queue sends", rows.len()),
         ("checksums of TCP and UDP", rows.len()),
         ("flows spread over receive queues", with("RSS")),
-        ("the hash that picked a frame's queue", with("hashes")),
     ] {
         let passed =
             |entry: &&Entry| entry.verdict == Verdict::Passed && entry.check.starts_with(check);

@@ -185,6 +185,63 @@ fn ixgbevf(kind: ixgbe::Kind, name: &str, mac: Mac) -> Made {
     }
 }
 
+/// A vmxnet3 whose newest revision is that one: Linux takes the newest that there is, up to 7.
+fn of_revision(revision: u8, name: &str, mac: Mac) -> Made {
+    let options = Vmxnet3Options {
+        mac,
+        revision,
+        ..Vmxnet3Options::default()
+    };
+    Made::alone(Vmxnet3::boxed(name, &options))
+}
+
+/// A virtio-net with that many pairs of queues, and RSS over them if there are several.
+fn with_pairs(pairs: u16, name: &str, mac: Mac) -> Made {
+    let options = VirtioOptions {
+        mac,
+        pairs,
+        ..VirtioOptions::default()
+    };
+    Made::alone(VirtioNet::boxed(name, &options))
+}
+
+const fn vmxnet3(name: &'static str, title: &'static str, model: fn(&str, Mac) -> Made) -> Device {
+    Device {
+        name,
+        title,
+        module: "vmxnet3",
+        counters: VMXNET3,
+        ..paravirtual(model)
+    }
+}
+
+const fn virtio(name: &'static str, title: &'static str, model: fn(&str, Mac) -> Made) -> Device {
+    Device {
+        name,
+        title,
+        module: "virtio_net",
+        counters: VIRTIO,
+        ..paravirtual(model)
+    }
+}
+
+/// What only hypervisors have.
+const fn paravirtual(model: fn(&str, Mac) -> Made) -> Device {
+    Device {
+        name: "",
+        title: "",
+        module: "",
+        model,
+        speed_bps: 10_000_000_000,
+        mtu: 9000,
+        no_promiscuity: None,
+        posts: false,
+        is_vf: false,
+        needs_long_pf: false,
+        counters: &[],
+    }
+}
+
 /// All of them.
 pub const DEVICES: &[Device] = &[
     Device {
@@ -317,42 +374,25 @@ pub const DEVICES: &[Device] = &[
         needs_long_pf: false,
         counters: IGBVF,
     },
-    Device {
-        name: "vmxnet3",
-        title: "vmxnet3",
-        module: "vmxnet3",
-        model: |name, mac| {
-            let options = Vmxnet3Options {
-                mac,
-                ..Vmxnet3Options::default()
-            };
-            Made::alone(Vmxnet3::boxed(name, &options))
-        },
-        speed_bps: 10_000_000_000,
-        mtu: 9000,
-        no_promiscuity: None,
-        posts: false,
-        is_vf: false,
-        needs_long_pf: false,
-        counters: VMXNET3,
-    },
-    Device {
-        name: "virtio",
-        title: "virtio-net",
-        module: "virtio_net",
-        model: |name, mac| {
-            let options = VirtioOptions {
-                mac,
-                ..VirtioOptions::default()
-            };
-            Made::alone(VirtioNet::boxed(name, &options))
-        },
-        speed_bps: 10_000_000_000,
-        mtu: 9000,
-        no_promiscuity: None,
-        posts: false,
-        is_vf: false,
-        needs_long_pf: false,
-        counters: VIRTIO,
-    },
+    vmxnet3("vmxnet3", "vmxnet3 of revision 7", |name, mac| {
+        of_revision(7, name, mac)
+    }),
+    vmxnet3("vmxnet3r4", "vmxnet3 of revision 4", |name, mac| {
+        of_revision(4, name, mac)
+    }),
+    vmxnet3("vmxnet3r3", "vmxnet3 of revision 3", |name, mac| {
+        of_revision(3, name, mac)
+    }),
+    vmxnet3("vmxnet3r2", "vmxnet3 of revision 2", |name, mac| {
+        of_revision(2, name, mac)
+    }),
+    vmxnet3("vmxnet3r1", "vmxnet3 of revision 1", |name, mac| {
+        of_revision(1, name, mac)
+    }),
+    virtio("virtio", "virtio-net", |name, mac| with_pairs(1, name, mac)),
+    virtio(
+        "virtio4",
+        "virtio-net with four pairs and RSS",
+        |name, mac| with_pairs(4, name, mac),
+    ),
 ];

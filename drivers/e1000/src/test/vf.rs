@@ -225,6 +225,34 @@ fn a_pf_that_refuses_jumbo_frames_has_its_mtu_raised_is_asked_again_and_gets_it_
 }
 
 #[test]
+fn an_address_that_the_pf_gave_is_not_asked_for_again_but_another_is() {
+    let host = Host::new(|_, _| true);
+    let mut port = host.open(host.pci(), PfMtu::Keep);
+    assert_eq!(port.info().mac, [0x02, 0x11, 0x22, 0x33, 0x44, 0x55]);
+    start(port.as_mut()).unwrap();
+    // igb refuses that where the address is the host's, even if it is the same one.
+    assert_eq!(host.asked(request::SET_MAC), 0);
+    port.set_mac([0x02, 0, 0, 0, 0, 9]).unwrap();
+    assert_eq!(host.asked(request::SET_MAC), 1);
+}
+
+#[test]
+fn groups_are_told_by_their_hashes_two_in_a_word_the_first_in_the_low_half() {
+    let host = Host::new(|_, _| true);
+    let mut port = host.open(host.pci(), PfMtu::Keep);
+    start(port.as_mut()).unwrap();
+    let groups = [
+        [0x01, 0x00, 0x5e, 0x00, 0x00, 0x01],
+        [0x01, 0x00, 0x5e, 0x00, 0x10, 0x02],
+    ];
+    port.set_mac_filter(&groups).unwrap();
+    let told = host.asked.lock().unwrap().clone();
+    let list = request::MULTICAST | 2 << request::COUNT_SHIFT;
+    // Bits 47:36 of an address (82576 §7.1.1.2, RCTL.MO 0).
+    assert!(told.contains(&(list, 0x0021_0010)), "{told:x?}");
+}
+
+#[test]
 fn a_pf_that_takes_every_length_keeps_its_mtu_unless_the_user_wants_it_raised() {
     let host = Host::new(|_, _| true);
     let mut port = host.open(host.pci(), PfMtu::Auto);
