@@ -456,7 +456,14 @@ fn groups(bench: &mut Bench) -> Outcome {
     Ok(Done::Passed)
 }
 
+/// Some of these tests have deadlines of their own, two ticks of the kernel's clock in e1000's
+/// loopback: a busy host misses them now and then. What is wrong with a register stays wrong.
 fn self_test(bench: &mut Bench) -> Outcome {
+    let again = |_: String| one_self_test(bench);
+    one_self_test(bench).or_else(again).or_else(again)
+}
+
+fn one_self_test(bench: &Bench) -> Outcome {
     let end = &bench.ends[0];
     let told = end.ethtool(&["-t", &end.dev, "offline"]);
     let text = match told {
