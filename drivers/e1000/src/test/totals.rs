@@ -90,3 +90,41 @@ fn counters_that_run_freely_are_counted_by_how_far_they_went() {
     totals.sample(&registers, || true);
     assert_eq!(totals.counters().rx_bytes, 768);
 }
+
+#[test]
+fn where_qemu_leaves_the_octets_of_good_frames_at_zero_those_of_all_frames_count() {
+    let registers = Registers::default();
+    // TOR and TOT.
+    set(&registers, &[(0x40c0, 640), (0x40c8, 128)]);
+    let mut totals = Totals::qemu();
+    totals.sample(&registers, || true);
+    let counters = totals.counters();
+    assert_eq!((counters.rx_bytes, counters.tx_bytes), (640, 128));
+    let mut totals = Totals::pf();
+    totals.sample(&registers, || true);
+    assert_eq!(totals.counters().rx_bytes, 0, "hardware counts them");
+}
+
+#[test]
+fn a_virtual_function_s_counters_run_freely_from_where_they_are_found() {
+    let registers = Registers::default();
+    // VFGPRC, VFGPTC, VFGORC, VFGOTC (82576 §8.18.73).
+    let found = [0x0f10, 0x0f14, 0x0f18, 0x0f34].map(|offset| (offset, 1000));
+    set(&registers, &found);
+    let mut totals = Totals::vf();
+    totals.forget(&registers);
+    set(
+        &registers,
+        &[
+            (0x0f10, 1003),
+            (0x0f14, 1005),
+            (0x0f18, 1300),
+            (0x0f34, 1500),
+        ],
+    );
+    totals.sample(&registers, || true);
+    totals.sample(&registers, || true);
+    let counters = totals.counters();
+    assert_eq!((counters.rx_frames, counters.tx_frames), (3, 5));
+    assert_eq!((counters.rx_bytes, counters.tx_bytes), (300, 500));
+}
