@@ -21,6 +21,8 @@ use crate::shared::Follower;
 
 /// Packets from one report to the next, at most.
 const REPORT_EVERY: usize = 32;
+/// Descriptors of a resident set that are kept at least.
+const STRAIGHT: usize = 4 * REPORT_EVERY;
 /// What the ring holds up to a slot that the device reports on.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
@@ -333,10 +335,13 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             let packets = self.counts.posted;
             self.retired.push(Retired { set, packets });
         }
-        let slots = set.slots().iter();
+        let slots = set.slots();
         let words = slots
-            .map(|slot| self.format.plain(slot.iova.get(), slot.len))
-            .collect();
+            .iter()
+            .map(|slot| self.format.plain(slot.iova.get(), slot.len));
+        // A short set several times over, so that a burst of it is a straight run too.
+        let copies = STRAIGHT.div_ceil(slots.len().max(1));
+        let words = std::iter::repeat_n(words, copies).flatten().collect();
         self.loaded = Some(Loaded { set, words });
     }
 
@@ -352,7 +357,10 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             .take()
             .expect("a set is loaded before its frames are sent");
         let period = loaded.words.len();
-        assert!(first < period, "frame {first} is not in the set");
+        assert!(
+            first < loaded.set.slots().len(),
+            "frame {first} is not in the set"
+        );
         let count = count.min(self.free());
         let (mut number, mut left) = (first, count);
         while left > 0 {
