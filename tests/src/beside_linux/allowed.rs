@@ -224,6 +224,15 @@ const STOPS: &str = "Linux's stops a send queue by switching ENABLE off and a fl
 const LPE: &str = "Linux's asks for the longest frame as the MTU changes, and again when it is up; ours \
     as it starts";
 
+/// What differs between two runs of Linux's own driver, which go by the hour: what is read meanwhile,
+/// and what a watchdog reads.
+#[rustfmt::skip]
+pub const BY_CHANCE: &[&Allowed] = &[
+    &Allowed::new(PHYSICAL, ("*: reset", "R STATUS.GIO_MASTER", "*"), ANY, MASTER),
+    &Allowed::new(COPPER, ("*: link", "R LINKS.UP", "*"), ANY, LINK),
+    &Allowed::new(VIRTUAL, ("*: mailbox", "*", ""), ANY, SYNC),
+];
+
 /// The rules for the subject of that name.
 #[must_use]
 pub fn of(subject: &str) -> Vec<&'static Allowed> {
