@@ -1,6 +1,6 @@
 //! A physical function from reset to running, on registers that do what the datasheet says.
 
-use port::{Config, PortError, StartError};
+use port::{Config, Offloads, PortError, Rss, StartError};
 
 use super::function::{BUS_MASTER, Fake, start};
 use super::{Registers, State};
@@ -95,6 +95,8 @@ fn model(id: u16, flaw: Flaw) -> Fake {
 #[test]
 fn a_phy_that_could_not_be_woken_is_told() {
     const SWSM: u32 = 0x1_0140;
+    const SW_FW_SYNC: u32 = 0x1_0160;
+    const PHY0: u32 = 1 << 1;
     // Somebody keeps the semaphore, for good; then nobody does, but no PHY answers.
     for (semaphore, said) in [(1, "keeps its bus"), (0, "none answers")] {
         let fake = model(0x1528, Flaw::None);
@@ -108,6 +110,14 @@ fn a_phy_that_could_not_be_woken_is_told() {
         let told: Vec<_> = told.collect();
         assert!(told.len() == 1 && told[0].contains(said), "{news:?}");
         assert!(port.service().unwrap().is_empty(), "it is said once");
+        // Who was let onto the bus has left it again.
+        let on_bus = fake.registers.state(|state| {
+            let writes = state.written.iter();
+            let at_sync = writes.filter(|(at, _)| *at == SW_FW_SYNC);
+            at_sync.map(|(_, value)| value & PHY0).collect::<Vec<_>>()
+        });
+        assert_eq!(on_bus.contains(&PHY0), semaphore == 0);
+        assert!(on_bus.last().is_none_or(|last| *last == 0), "{on_bus:x?}");
         port.stop(queues).unwrap();
     }
     // A link that is up needs nobody.
@@ -119,6 +129,39 @@ fn a_phy_that_could_not_be_woken_is_told() {
     let mut port = crate::open_pci(fake, &Options::default()).unwrap();
     let (_memory, queues) = start(port.as_mut(), &Config::default());
     assert_eq!(port.service().unwrap(), [""; 0]);
+    port.stop(queues.unwrap()).unwrap();
+}
+
+#[test]
+fn a_table_of_512_entries_fills_both_of_its_places() {
+    const RETA: u32 = 0x5c00;
+    const ERETA: u32 = 0xee80;
+    let fake = model(0x1563, Flaw::None);
+    let mut port = crate::open_pci(fake.clone(), &Options::default()).unwrap();
+    let table: Vec<u16> = (0..512).map(|entry| entry / 64).collect();
+    let config = Config {
+        rx_queues: 8,
+        offloads: Offloads::RSS,
+        rss: Some(Rss {
+            key: vec![0x6d; 40],
+            table: table.clone(),
+        }),
+        ..Config::default()
+    };
+    let (_memory, queues) = start(port.as_mut(), &config);
+    fake.registers.state(|state| {
+        for (word, entries) in (0..).zip(table.chunks(4)) {
+            // X550's datasheet: entries 0 to 127 in RETA, the others in ERETA.
+            let at = if word < 32 {
+                RETA + 4 * word
+            } else {
+                ERETA + 4 * (word - 32)
+            };
+            let bytes = [entries[0], entries[1], entries[2], entries[3]];
+            let value = u32::from_le_bytes(bytes.map(|queue| queue.to_le_bytes()[0]));
+            assert_eq!(state.values.get(&at), Some(&value), "word {word}");
+        }
+    });
     port.stop(queues.unwrap()).unwrap();
 }
 

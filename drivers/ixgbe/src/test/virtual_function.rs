@@ -39,7 +39,8 @@ struct Pf {
     longest: u32,
     /// The highest mode that it grants; it says the one that it grants.
     mode: u32,
-    queues: u32,
+    /// Send and receive queues that it gives.
+    queues: [u32; 2],
     /// It refuses other addresses and VLANs.
     pins: bool,
     /// It does not answer.
@@ -50,7 +51,7 @@ const LINUX: Pf = Pf {
     api: 5,
     longest: 9728,
     mode: 1,
-    queues: 2,
+    queues: [2, 2],
     pins: false,
     silent: false,
 };
@@ -64,7 +65,7 @@ fn answer(pf: &Pf, [word, second]: [u32; 2]) -> Vec<u32> {
     match kind {
         RESET => vec![RESET | 1 << 31, GIVEN[0], GIVEN[1], 0],
         NEGOTIATE => vec![says(second <= pf.api && second != 1), second],
-        QUEUES => vec![says(true), pf.queues, pf.queues, 0, 0],
+        QUEUES => vec![says(true), pf.queues[0], pf.queues[1], 0, 0],
         LPE => vec![says(second <= pf.longest), second],
         SET_MAC | VLAN => vec![says(!pf.pins)],
         MACVLAN => vec![says(!pf.pins || word >> 16 == 0)],
@@ -155,7 +156,12 @@ fn the_longest_frame_is_told_always_after_the_version_and_before_the_queues_run(
 
 #[test]
 fn a_virtual_function_has_the_queues_that_its_pf_gives_and_no_more_than_there_are() {
-    for (given, has) in [(2, 2), (0, 1), (1000, 8)] {
+    for (given, has) in [
+        ([2, 2], [2, 2]),
+        ([0, 0], [1, 1]),
+        ([1000, 1000], [8, 8]),
+        ([4, 2], [4, 2]),
+    ] {
         let (fake, _, _) = vf(
             0x10ed,
             Pf {
@@ -164,8 +170,9 @@ fn a_virtual_function_has_the_queues_that_its_pf_gives_and_no_more_than_there_ar
             },
         );
         let port = open(&fake);
-        assert_eq!(*port.caps().rx_queues.range.end(), has);
-        assert_eq!(*port.caps().tx_queues.range.end(), has);
+        let caps = port.caps();
+        let most = [&caps.tx_queues, &caps.rx_queues].map(|queues| *queues.range.end());
+        assert_eq!(most, has);
     }
     let (fake, _, _) = vf(0x10ed, Pf { api: 0, ..LINUX });
     assert_eq!(
