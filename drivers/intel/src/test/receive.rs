@@ -246,6 +246,10 @@ fn a_ring_that_starts_over_has_its_frames_armed_from_the_first_slot_on() {
         armed
     );
     assert_eq!(rx.room(), 16);
+    // And what comes then is looked for there.
+    fill(&rig, 0, 77, LAST);
+    assert_eq!(rx.burst(&mut out), 1);
+    assert_eq!(out.frames.iter().last().map(hugemem::Frame::len), Some(77));
 }
 
 #[test]
