@@ -131,8 +131,8 @@ impl<F: Function> Vf<F> {
 
     fn set_own_address(&mut self, mac: &Mac) -> Result<(), PortError> {
         let cure = |host: &Host| {
-            let mac = host.vf(&format!("mac {}", text(mac)));
-            format!("the host gave this VF its address; {mac}")
+            let (trust, set) = (host.vf("trust on"), host.vf(&format!("mac {}", text(mac))));
+            format!("the host gave this VF its address; {trust}; or {set}")
         };
         let what = || format!("the address {}", text(mac));
         self.ask(&about(request::SET_MAC, mac), 3, what, cure)

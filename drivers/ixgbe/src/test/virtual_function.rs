@@ -400,7 +400,8 @@ fn a_pf_that_is_kept_or_may_not_be_raised_refuses_with_the_command_for_its_inter
     let error = port.set_mac([2, 0, 0, 0, 0, 9]).unwrap_err();
     let cure = error.remedy().unwrap();
     assert!(
-        cure.ends_with("ip link set dev eth7 vf 5 mac 02:00:00:00:00:09"),
+        cure.contains("ip link set dev eth7 vf 5 trust on;")
+            && cure.ends_with("ip link set dev eth7 vf 5 mac 02:00:00:00:00:09"),
         "{cure}"
     );
     port.stop(queues.unwrap()).unwrap();

@@ -59,8 +59,8 @@ impl<F: Function> Vf<F> {
         let own = wanted.mac.unwrap_or(self.address);
         if wanted.mac.is_some() || !self.is_given {
             let cure = |host: &Host| {
-                let mac = host.vf(&format!("mac {}", text(&own)));
-                format!("the host gave this VF its address; {mac}")
+                let (trust, set) = (trust(host), host.vf(&format!("mac {}", text(&own))));
+                format!("the host gave this VF its address; {trust}; or {set}")
             };
             let what = || format!("the address {}", text(&own));
             self.ask(&about(request::SET_MAC, &own), 3, what, cure)?;
