@@ -1,6 +1,6 @@
 //! Resolution: who has an IP address, asked and answered.
 //!
-//! Before a run, [`resolve`] tells a port's neighbours its addresses and asks for its gateway's
+//! Before a run, [`resolve()`] tells a port's neighbours its addresses and asks for its gateway's
 //! station. While frames move, questions for the port's [`Addresses`] are answered: ARP requests
 //! (RFC 826), ICMP echo (RFC 792), neighbour solicitations and ICMPv6 echo (RFC 4861, RFC 4443),
 //! with VLAN tags or without.

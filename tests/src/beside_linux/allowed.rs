@@ -219,6 +219,7 @@ const STATE: &str = "Linux's asks whether the host has disabled the link (ixgbe_
 const HASHES: &str = "Linux's list has the group of each VLAN interface, and of its own twice";
 const SYNC: &str = "exchanges are the same; Linux's has some where ours has nothing to say, and reads the \
     mailbox again without having been spoken to, when its watchdog looks for news";
+const HEARD: &str = "an answer is read before or after what else the driver says meanwhile";
 const STOPS: &str = "Linux's stops a send queue by switching ENABLE off and a flush, ours by the flush \
     alone (TXDCTL.SWFLSH, which clears ENABLE)";
 const LPE: &str = "Linux's asks for the longest frame as the MTU changes, and again when it is up; ours \
@@ -231,6 +232,7 @@ pub const BY_CHANCE: &[&Allowed] = &[
     &Allowed::new(PHYSICAL, ("*: reset", "R STATUS.GIO_MASTER", "*"), ANY, MASTER),
     &Allowed::new(COPPER, ("*: link", "R LINKS.UP", "*"), ANY, LINK),
     &Allowed::new(VIRTUAL, ("*: mailbox", "*", ""), ANY, SYNC),
+    &Allowed::new(VIRTUAL, ("*: messages", "hears: *", ""), ANY, HEARD),
 ];
 
 /// The rules for the subject of that name.
