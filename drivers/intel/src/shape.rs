@@ -102,37 +102,8 @@ impl Shape {
             asked,
             allowed,
         };
-        let missing = config.offloads - caps.offloads;
-        if !missing.is_empty() {
-            let names: Vec<&str> = missing.iter_names().map(|(name, _)| name).collect();
-            let allowed = "this device does not offer it".into();
-            return Err(unsupported("offloading", names.join(", "), allowed));
-        }
-        for (what, asked, limits) in [
-            (
-                "a number of receive queues",
-                config.rx_queues,
-                &caps.rx_queues,
-            ),
-            ("a number of send queues", config.tx_queues, &caps.tx_queues),
-        ] {
-            if !limits.allow(asked) {
-                let allowed = format!("at most {}", limits.range.end());
-                return Err(unsupported(what, asked.to_string(), allowed));
-            }
-        }
-        let rx = config.rx_slots.unwrap_or(caps.rx_slots.default);
-        let tx = config.tx_slots.unwrap_or(caps.tx_slots.default);
-        for (what, asked, limits) in [
-            ("a receive ring", rx, &caps.rx_slots),
-            ("a send ring", tx, &caps.tx_slots),
-        ] {
-            if !limits.allow(asked) {
-                let range = &limits.range;
-                let allowed = format!("{} to {} slots, a power of two", range.start(), range.end());
-                return Err(unsupported(what, format!("{asked} slots"), allowed));
-            }
-        }
+        config.check(port, caps)?;
+        let (rx, tx) = config.slots(caps);
         let buffer = fit.buffer.ok_or_else(|| {
             let asked = format!("{} bytes", config.rx_capacity);
             unsupported("a receive frame", asked, format!("{} at least", fit.least))

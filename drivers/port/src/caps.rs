@@ -1,6 +1,5 @@
 //! What a port is and what it can do.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::Mac;
@@ -69,18 +68,6 @@ impl Limits {
     #[must_use]
     pub fn allow(&self, value: usize) -> bool {
         self.range.contains(&value) && (!self.power_of_two || value.is_power_of_two())
-    }
-}
-
-impl fmt::Display for Limits {
-    /// What is allowed, in words.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, most) = (self.range.start(), self.range.end());
-        match (least == most, self.power_of_two) {
-            (true, _) => write!(f, "{least}"),
-            (false, false) => write!(f, "{least} to {most}"),
-            (false, true) => write!(f, "a power of two from {least} to {most}"),
-        }
     }
 }
 

@@ -76,15 +76,34 @@ impl Config {
             let allowed = "this device does not offer it".into();
             return Err(unsupported("offloading", names.join(", "), allowed));
         }
-        let (rx_slots, tx_slots) = self.slots(caps);
         for (what, asked, limits) in [
-            ("receive queues", self.rx_queues, &caps.rx_queues),
-            ("send queues", self.tx_queues, &caps.tx_queues),
-            ("slots of a receive ring", rx_slots, &caps.rx_slots),
-            ("slots of a send ring", tx_slots, &caps.tx_slots),
+            (
+                "a number of receive queues",
+                self.rx_queues,
+                &caps.rx_queues,
+            ),
+            ("a number of send queues", self.tx_queues, &caps.tx_queues),
+        ] {
+            // No queues at all is always possible: they are not used.
+            if asked > 0 && !limits.allow(asked) {
+                let allowed = format!("at most {}", limits.range.end());
+                return Err(unsupported(what, asked.to_string(), allowed));
+            }
+        }
+        let (rx, tx) = self.slots(caps);
+        for (what, asked, limits) in [
+            ("a receive ring", rx, &caps.rx_slots),
+            ("a send ring", tx, &caps.tx_slots),
         ] {
             if !limits.allow(asked) {
-                return Err(unsupported(what, asked.to_string(), limits.to_string()));
+                let power = if limits.power_of_two {
+                    ", a power of two"
+                } else {
+                    ""
+                };
+                let range = &limits.range;
+                let allowed = format!("{} to {} slots{power}", range.start(), range.end());
+                return Err(unsupported(what, format!("{asked} slots"), allowed));
             }
         }
         Ok(())

@@ -50,42 +50,8 @@ impl Shape {
             asked,
             allowed,
         };
-        let missing = config.offloads - caps.offloads;
-        if !missing.is_empty() {
-            let names: Vec<&str> = missing.iter_names().map(|(name, _)| name).collect();
-            let allowed = "this device does not offer it".into();
-            return Err(unsupported("offloading", names.join(", "), allowed));
-        }
-        for (what, asked, limits) in [
-            (
-                "a number of receive queues",
-                config.rx_queues,
-                &caps.rx_queues,
-            ),
-            ("a number of send queues", config.tx_queues, &caps.tx_queues),
-        ] {
-            if asked > 0 && !limits.allow(asked) {
-                let allowed = format!("at most {}", limits.range.end());
-                return Err(unsupported(what, asked.to_string(), allowed));
-            }
-        }
-        let rx = config.rx_slots.unwrap_or(caps.rx_slots.default);
-        let tx = config.tx_slots.unwrap_or(caps.tx_slots.default);
-        for (what, asked, limits) in [
-            ("a receive ring", rx, &caps.rx_slots),
-            ("a send ring", tx, &caps.tx_slots),
-        ] {
-            if !limits.allow(asked) {
-                let power = if limits.power_of_two {
-                    ", a power of two"
-                } else {
-                    ""
-                };
-                let range = &limits.range;
-                let allowed = format!("{} to {} slots{power}", range.start(), range.end());
-                return Err(unsupported(what, format!("{asked} slots"), allowed));
-            }
-        }
+        config.check(transport.name(), caps)?;
+        let (rx, tx) = config.slots(caps);
         if config.rx_queues > 0 && config.rx_capacity < FRAME_MIN {
             let asked = format!("{} bytes", config.rx_capacity);
             return Err(unsupported(
