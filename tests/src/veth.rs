@@ -74,17 +74,18 @@ pub fn cable(ends: [&str; 2], mtu: usize) -> Fallible {
     Ok(())
 }
 
-/// The address of an interface.
+/// The address of an interface, as `ip` writes it.
 ///
 /// # Errors
 /// There is no such interface in this namespace.
-pub fn mac(interface: &str) -> Fallible<port::Mac> {
+pub fn mac(interface: &str) -> Fallible<String> {
     let ports = catalog::open(
         &[&format!("af_packet:{interface}")],
         &catalog::Options::default(),
     );
     let ports = ports.map_err(|error| error.to_string())?;
-    Ok(ports[0].info().mac)
+    let mac = ports[0].info().mac;
+    Ok(mac.map(|byte| format!("{byte:02x}")).join(":"))
 }
 
 /// Another network namespace: a device under test. It is gone with this.

@@ -14,6 +14,12 @@ use rig::rgen::{start, start_with};
 use rig::veth::{Namespace, cable, enter_namespace, ip, mac, sysctl};
 use serde_json::Value;
 
+/// A namespace with a cable in it, from r0 to r1.
+fn cabled(mtu: usize) {
+    enter_namespace().expect("tests run as root");
+    cable(["r0", "r1"], mtu).expect("ip makes cables");
+}
+
 fn ports(options: &str) -> [Box<dyn Port>; 2] {
     let ends = ["r0", "r1"].map(|name| format!("af_packet:{name}{options}"));
     let ports = catalog::open(&[&ends[0], &ends[1]], &catalog::Options::default());
@@ -26,8 +32,7 @@ fn ports(options: &str) -> [Box<dyn Port>; 2] {
 
 #[track_caller]
 fn passes(mtu: usize, options: &str) {
-    enter_namespace().expect("tests run as root");
-    cable(["r0", "r1"], mtu).expect("ip makes cables");
+    cabled(mtu);
     let open = || -> Result<Pair, Failure> {
         Ok(Pair {
             ports: ports(options),
@@ -130,8 +135,7 @@ impl Rig {
 
 #[test]
 fn a_flow_stays_in_one_queue_and_flows_spread_over_all() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let mut rig = Rig::start(",queues=4", 4);
     let macs = [0, 1].map(|end: usize| rig.ports[end].info().mac);
     let mut frames = Vec::new();
@@ -184,8 +188,7 @@ fn a_flow_stays_in_one_queue_and_flows_spread_over_all() {
 
 #[test]
 fn what_finds_every_slot_full_is_counted_and_the_rest_comes() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let mut rig = Rig::start(",rx_slots=64", 1);
     let macs = [0, 1].map(|end: usize| rig.ports[end].info().mac);
     let frames: Vec<_> = (0..300).map(|n| frame(macs[1], macs[0], 80, n)).collect();
@@ -198,8 +201,7 @@ fn what_finds_every_slot_full_is_counted_and_the_rest_comes() {
 
 #[test]
 fn a_link_that_goes_pauses_the_queues_and_what_waits_is_sent_when_it_is_back() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let mut rig = Rig::start("", 1);
     let macs = [0, 1].map(|end: usize| rig.ports[end].info().mac);
     let frames: Vec<_> = (0..90).map(|n| frame(macs[1], macs[0], 80, n)).collect();
@@ -230,8 +232,7 @@ fn a_link_that_goes_pauses_the_queues_and_what_waits_is_sent_when_it_is_back() {
 
 #[test]
 fn frames_that_no_interface_takes_are_errors_and_the_others_are_sent() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let mut rig = Rig::start("", 1);
     let macs = [0, 1].map(|end: usize| rig.ports[end].info().mac);
     let good = frame(macs[1], macs[0], 1514, 1);
@@ -252,8 +253,7 @@ fn json(arguments: &[&str], code: i32) -> Value {
 
 #[test]
 fn rgen_counts_over_an_interface_to_the_frame() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let result = json(
         &[
             "run",
@@ -303,7 +303,6 @@ fn router() -> Namespace {
 /// Tells the router the station of the hosts behind it, so that it need not ask.
 fn tell_stations(router: &Namespace) {
     let far = mac("b0").expect("it has an address");
-    let far = far.map(|byte| format!("{byte:02x}")).join(":");
     router
         .inside(move || {
             (1..=50)
@@ -339,7 +338,6 @@ fn linux_routes_what_rgen_sends_and_every_frame_is_accounted_for() {
     let router = router();
     tell_stations(&router);
     let near = router.inside(|| mac("a1")).unwrap();
-    let near = near.map(|byte| format!("{byte:02x}")).join(":");
     let profile = profile(&format!("eth(dst={near})"));
     let path = profile.path().to_str().unwrap();
     let run = |code| {
@@ -421,8 +419,7 @@ fn linux_finds_the_ports_by_asking_and_is_answered_while_they_send() {
         "--require",
         "loss=0",
     ]);
-    let mut watcher = catalog::open(&["af_packet:b0"], &catalog::Options::default()).unwrap();
-    while !arrives(watcher[0].as_mut()) {}
+    wait_for_frames("b0");
     assert!(pings(&router, Ipv4Addr::new(48, 0, 0, 77)));
     assert!(pings(&router, Ipv4Addr::new(16, 0, 0, 2)));
     let result = running.wait().ended(0).json();
@@ -499,8 +496,7 @@ fn a_gateway_that_nobody_answers_for_is_said_so() {
 
 #[test]
 fn an_interface_that_is_taken_away_ends_the_run_in_words_and_keeps_the_result() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result.json");
     let running = start(&[
@@ -518,8 +514,7 @@ fn an_interface_that_is_taken_away_ends_the_run_in_words_and_keeps_the_result() 
         out.to_str().unwrap(),
     ]);
     // Once something has arrived, it is under way.
-    let mut watcher = ports("").into_iter().nth(1).unwrap();
-    while !arrives(watcher.as_mut()) {}
+    wait_for_frames("r1");
     ip("link del r0").unwrap();
     let ran = running.wait();
     ran.ended(4);
@@ -531,19 +526,26 @@ fn an_interface_that_is_taken_away_ends_the_run_in_words_and_keeps_the_result() 
     );
 }
 
-/// True once the interface has received frames.
-fn arrives(port: &mut dyn Port) -> bool {
-    let counters = port.extended().expect("it counts");
-    let received = counters
-        .iter()
-        .find(|counter| counter.name == "if_rx_packets");
-    received.expect("every interface has it").value > 100
+/// Waits until `interface` has received frames: what sends them is under way.
+fn wait_for_frames(interface: &str) {
+    let name = format!("af_packet:{interface}");
+    let ports = catalog::open(&[&name], &catalog::Options::default());
+    let mut port = ports
+        .expect("interfaces of the test can be opened")
+        .remove(0);
+    let mut received = || {
+        let counters = port.extended().expect("it counts");
+        let found = counters
+            .into_iter()
+            .find(|counter| counter.name == "if_rx_packets");
+        found.expect("every interface has it").value
+    };
+    while received() <= 100 {}
 }
 
 #[test]
 fn an_mtu_lowered_in_mid_run_ends_it_in_words() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let running = start(&[
         "run",
         "bench",
@@ -558,8 +560,7 @@ fn an_mtu_lowered_in_mid_run_ends_it_in_words() {
         "-p",
         "af_packet:r1",
     ]);
-    let mut watcher = ports("").into_iter().nth(1).unwrap();
-    while !arrives(watcher.as_mut()) {}
+    wait_for_frames("r1");
     ip("link set r0 mtu 600").unwrap();
     let ran = running.wait();
     ran.ended(4);
@@ -568,8 +569,7 @@ fn an_mtu_lowered_in_mid_run_ends_it_in_words() {
 
 #[test]
 fn what_is_no_interface_or_not_allowed_is_refused_with_a_cure() {
-    enter_namespace().unwrap();
-    cable(["r0", "r1"], 1500).unwrap();
+    cabled(1500);
     let run = |port: &str| {
         ["run", "bench", "-d", "1s", "-p", "af_packet:r1", "-p"]
             .map(str::to_owned)

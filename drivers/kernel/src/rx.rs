@@ -4,10 +4,10 @@
 //! counted as missed.
 
 use hugemem::{BURST, Burst, Fifo};
-use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue, Turn};
+use port::{QueueState, RxBurst, RxFlags, RxMeta, RxQueue};
 
 use crate::ring::{Received, Ring};
-use crate::shared::{ADDRESSES, FCS, Follower, HEADER, Lie, TAG};
+use crate::shared::{ADDRESSES, FCS, Follower, HEADER, Lie, TAG, may_work};
 
 /// What a queue is to do besides moving frames.
 #[derive(Debug, Clone, Copy)]
@@ -85,19 +85,6 @@ impl Rx {
             frames: 0,
             bytes: 0,
             errors: 0,
-        }
-    }
-
-    /// True if the queue may work.
-    #[inline]
-    fn is_running(&mut self) -> bool {
-        match self.follower.turn() {
-            Turn::Work | Turn::Resume => true,
-            Turn::Rest => false,
-            Turn::Clear => {
-                self.follower.cleared();
-                false
-            }
         }
     }
 
@@ -194,7 +181,7 @@ impl Rx {
 
 impl RxQueue for Rx {
     fn burst(&mut self, out: &mut RxBurst) -> usize {
-        if !self.is_running() {
+        if !may_work(&mut self.follower) {
             return 0;
         }
         let before = out.frames.len();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use port::Count;
+use port::{Count, Turn};
 
 /// What ends a queue's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,20 @@ pub(crate) type Shared = port::Shared<Ledger, Lie>;
 
 /// A queue's side of it.
 pub(crate) type Follower = port::Follower<Ledger, Lie>;
+
+/// True if the queue may work. When the link goes nothing is given up: what a ring holds is sent,
+/// and what the kernel's slots hold is received, when it is back.
+#[inline]
+pub(crate) fn may_work(follower: &mut Follower) -> bool {
+    match follower.turn() {
+        Turn::Work | Turn::Resume => true,
+        Turn::Rest => false,
+        Turn::Clear => {
+            follower.cleared();
+            false
+        }
+    }
+}
 
 /// Bytes of the FCS, which the kernel does not show.
 pub(crate) const FCS: usize = 4;

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use hugemem::{Burst, Fifo, Frame, Resident, TxFlags};
-use port::{QueueState, Turn, TxCounts, TxQueue};
+use port::{QueueState, TxCounts, TxQueue};
 
 use crate::ring::{DATA, Ring};
-use crate::shared::{ADDRESSES, FCS, Follower, HEADER, Lie, TAG};
+use crate::shared::{ADDRESSES, FCS, Follower, HEADER, Lie, TAG, may_work};
 
 /// Least bytes of a frame without FCS: what is shorter is padded, as hardware does.
 const LEAST: usize = 60;
@@ -80,20 +80,6 @@ impl Tx {
             bytes: 0,
             errors: 0,
             kicks: 0,
-        }
-    }
-
-    /// True if the queue may work. Nothing is given up when the link goes: what the ring holds
-    /// is sent when it is back.
-    #[inline]
-    fn is_running(&mut self) -> bool {
-        match self.follower.turn() {
-            Turn::Work | Turn::Resume => true,
-            Turn::Rest => false,
-            Turn::Clear => {
-                self.follower.cleared();
-                false
-            }
         }
     }
 
@@ -246,7 +232,7 @@ impl Tx {
 
     /// Posts the resident frames that `numbers` names, as many as fit; how many.
     fn post_residents(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
-        if !self.is_running() {
+        if !may_work(&mut self.follower) {
             return 0;
         }
         self.push();
@@ -280,7 +266,7 @@ fn goes_on(frame: &Frame) -> bool {
 
 impl TxQueue for Tx {
     fn burst(&mut self, frames: &mut Burst) -> usize {
-        if frames.is_empty() || !self.is_running() {
+        if frames.is_empty() || !may_work(&mut self.follower) {
             return 0;
         }
         self.push();
@@ -304,7 +290,7 @@ impl TxQueue for Tx {
     }
 
     fn reap(&mut self, out: &mut Burst) -> usize {
-        let running = self.is_running();
+        let running = may_work(&mut self.follower);
         if self.follower.has_failed() {
             return 0;
         }
@@ -332,7 +318,7 @@ impl TxQueue for Tx {
     }
 
     fn poll(&mut self) {
-        if self.is_running() {
+        if may_work(&mut self.follower) {
             self.push();
         }
     }
