@@ -183,6 +183,38 @@ fn nines(share: f64, most: f64) -> f64 {
     (-(1.0 - share).log10()).clamp(0.0, most)
 }
 
+/// Draws the curve of each load, with its points where `at` puts them, and a legend in `corner`.
+fn draw_curves<'a, X, Y>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    row: &BenchRow,
+    at: impl Fn((f64, f64)) -> (f64, f64),
+    corner: SeriesLabelPosition,
+) -> Result<(), PlotError>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    for Curve {
+        name,
+        colour,
+        points,
+    } in curves(row)
+    {
+        let points = points.into_iter().map(&at);
+        chart
+            .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], colour));
+    }
+    chart
+        .configure_series_labels()
+        .position(corner)
+        .label_font(font())
+        .background_style(WHITE.mix(0.8))
+        .draw()?;
+    Ok(())
+}
+
 /// Latency by percentile.
 pub(crate) fn percentiles(row: &BenchRow) -> Result<String, PlotError> {
     let (low, high) = span(row);
@@ -211,27 +243,8 @@ pub(crate) fn percentiles(row: &BenchRow) -> Result<String, PlotError> {
             })
             .y_label_formatter(&|y| nanoseconds(*y))
             .draw()?;
-        for Curve {
-            name,
-            colour,
-            points,
-        } in curves(row)
-        {
-            let points = points
-                .into_iter()
-                .map(|(share, ns)| (nines(share, most), ns));
-            chart
-                .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], colour));
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .label_font(font())
-            .background_style(WHITE.mix(0.8))
-            .draw()?;
-        Ok(())
+        let at = |(share, ns)| (nines(share, most), ns);
+        draw_curves(&mut chart, row, at, SeriesLabelPosition::UpperLeft)
     })
 }
 
@@ -252,25 +265,8 @@ pub(crate) fn cumulated(row: &BenchRow) -> Result<String, PlotError> {
             .x_label_formatter(&|x| nanoseconds(*x))
             .y_label_formatter(&|y| format!("{:.0} %", y * 100.0))
             .draw()?;
-        for Curve {
-            name,
-            colour,
-            points,
-        } in curves(row)
-        {
-            let points = points.into_iter().map(|(share, ns)| (ns, share));
-            chart
-                .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], colour));
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .label_font(font())
-            .background_style(WHITE.mix(0.8))
-            .draw()?;
-        Ok(())
+        let at = |(share, ns)| (ns, share);
+        draw_curves(&mut chart, row, at, SeriesLabelPosition::LowerRight)
     })
 }
 
