@@ -231,6 +231,7 @@ const LPE: &str = "Linux's asks for the longest frame as the MTU changes, and ag
 pub const BY_CHANCE: &[&Allowed] = &[
     &Allowed::new(PHYSICAL, ("*: reset", "R STATUS.GIO_MASTER", "*"), ANY, MASTER),
     &Allowed::new(COPPER, ("*: link", "R LINKS.UP", "*"), ANY, LINK),
+    &Allowed::new(PHYSICAL, ("*: receive", "R RXDCTL.ENABLE", "*"), ANY, RMW),
     &Allowed::new(VIRTUAL, ("*: mailbox", "*", ""), ANY, SYNC),
     &Allowed::new(VIRTUAL, ("*: messages", "hears: *", ""), ANY, HEARD),
 ];
