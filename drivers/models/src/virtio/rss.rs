@@ -72,16 +72,18 @@ impl<'a> Data<'a> {
         Ok(types)
     }
 
-    /// The key, which ends the data. One that is shorter than the longest is continued by zeros.
+    /// The key, after which nothing is read, as QEMU's device does not (`virtio_net_handle_rss`):
+    /// Linux's from 6.12.117 on sends its structure whole, with a byte of padding at the end. One
+    /// that is shorter than the longest is continued by zeros.
     fn key(mut self, types: u32) -> Result<[u8; KEY_MOST as usize], String> {
         let [len] = self.take()?;
-        let bytes: &'a [u8] = self.0;
+        let rest: &'a [u8] = self.0;
         if len > KEY_MOST || (len == 0 && types != 0) {
             return Err(format!("a key of {len} bytes, of at most {KEY_MOST}"));
         }
-        if bytes.len() != usize::from(len) {
-            return Err(format!("{} bytes where a key of {len} is", bytes.len()));
-        }
+        let Some(bytes) = rest.get(..usize::from(len)) else {
+            return Err(format!("{} bytes where a key of {len} is", rest.len()));
+        };
         let mut key = [0; KEY_MOST as usize];
         key[..bytes.len()].copy_from_slice(bytes);
         Ok(key)

@@ -228,6 +228,15 @@ fn a_table_names_no_queue_that_is_not_enabled() {
 }
 
 #[test]
+fn what_follows_a_key_is_not_read() {
+    let (sim, _a, mut b) = pair(&options(), MQ | RSS);
+    let mut padded = data(1, 0, &[0, 1], 4, &KEY);
+    padded.push(0xff);
+    assert_eq!(b.command(4, 1, &padded, &|| sim.settle()), Some(0));
+    assert_eq!(sim.objections(), [""; 0]);
+}
+
+#[test]
 fn hashes_need_a_control_queue() {
     for feature in [RSS, HASH_REPORT] {
         let sim = stepped(&options(), WireOptions::default());
