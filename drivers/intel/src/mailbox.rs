@@ -84,6 +84,8 @@ pub struct Mailbox<B: Bar> {
     seen: Bits,
     /// The PF spoke, and did not let this VF send requests.
     is_cut_off: bool,
+    /// The PF has announced something, and nobody has taken note of it yet.
+    has_announced: bool,
     /// Who sends a message gives the buffer back.
     sender_keeps: bool,
     /// How long to wait for answers.
@@ -100,6 +102,7 @@ impl<B: Bar> Mailbox<B> {
             port,
             seen: Bits::empty(),
             is_cut_off: false,
+            has_announced: false,
             sender_keeps: false,
             patience: ANSWER,
         }
@@ -259,6 +262,7 @@ impl<B: Bar> Mailbox<B> {
     /// Notes whether the PF lets this VF send requests. An answer to [`RESET`] never says so.
     fn hear(&mut self, word: u32) {
         let kind = word & 0xffff;
+        self.has_announced |= kind == CONTROL;
         let says = kind == CONTROL || (word & NACK != 0 && kind != RESET);
         if says && word & CLEAR_TO_SEND == 0 {
             self.is_cut_off = true;
@@ -279,5 +283,11 @@ impl<B: Bar> Mailbox<B> {
         }
         let was_reset = self.take(Bits::RSTD) || now.contains(Bits::RSTI);
         Ok(was_reset || std::mem::take(&mut self.is_cut_off))
+    }
+
+    /// True if the PF has announced something since the last call: it does so when its link or
+    /// what it lets this VF do has changed.
+    pub fn take_announced(&mut self) -> bool {
+        std::mem::take(&mut self.has_announced)
     }
 }

@@ -36,6 +36,10 @@ pub(crate) mod request {
     /// Which groups are received (from [`Api::V1_2`](super::Api) on).
     pub(crate) const XCAST: u32 = 0x0c;
 
+    /// Whether the host lets the VF have a link (from [`Api::V1_2`](super::Api) on, but for 1.5:
+    /// Linux, `ixgbe_get_vf_link_state`).
+    pub(crate) const LINK_STATE: u32 = 0x10;
+
     /// Where a request's number, count or switch begins in the first word.
     pub(crate) const INFO_SHIFT: u32 = 16;
 }
@@ -147,5 +151,10 @@ impl<B: Bar> Mailbox<B> {
     /// Listens; true if the VF has to begin again.
     pub(crate) fn has_to_begin(&mut self) -> Result<bool, PortError> {
         self.post.has_to_begin()
+    }
+
+    /// True if the PF has announced something since the last call.
+    pub(crate) fn take_announced(&mut self) -> bool {
+        self.post.take_announced()
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Vf<F: Function> {
     granted: (usize, usize),
     /// The host has put it into a VLAN of its own.
     is_tagged: bool,
+    /// The host lets it have a link.
+    is_enabled: bool,
     totals: Totals,
     running: (u32, u32),
     was_up: bool,
@@ -90,6 +92,7 @@ impl<F: Function> Vf<F> {
             has_more: false,
             granted: (1, 1),
             is_tagged: false,
+            is_enabled: true,
             totals: Totals::vf(),
             running: (0, 0),
             was_up: false,
@@ -192,6 +195,26 @@ impl<F: Function> Vf<F> {
         }
         self.is_tagged = is_tagged;
         Ok(())
+    }
+
+    /// Asks whether the host lets this VF have a link. Its register shows the card's link
+    /// whatever the host says, and frames go nowhere then. A PF that knows no such request, or
+    /// does not answer it, forbids nothing.
+    fn ask_link_state(&mut self) {
+        let knows = self.mailbox.api() >= Api::V1_2;
+        let answer = knows.then(|| self.mailbox.ask(&message(request::LINK_STATE), 2));
+        let is_enabled = match answer {
+            Some(Ok(Answer::Granted(words))) => words[1] != 0,
+            _ => true,
+        };
+        if !is_enabled && self.is_enabled {
+            let cure = Host::of(&*self.function).vf("state auto");
+            self.news.push(format!(
+                "the host keeps this virtual function's link down: {cure} (and its own interface \
+                 has to be up)"
+            ));
+        }
+        self.is_enabled = is_enabled;
     }
 
     /// Asks the PF; a refusal is an error that says `what` was refused, and how to cure it.
@@ -333,6 +356,7 @@ impl<F: Function> Control for Vf<F> {
         }
         set_bus_master(&*self.function, true);
         self.start_queues(setup)?;
+        self.ask_link_state();
         self.mailbox.be_patient(true);
         self.status().map(drop)
     }
@@ -367,7 +391,10 @@ impl<F: Function> Control for Vf<F> {
             }
         }
         self.status()?;
-        let link = link::read(links, self.mac);
+        let mut link = link::read(links, self.mac);
+        if !self.is_enabled {
+            (link.state, link.speed_bps) = (LinkState::Down, None);
+        }
         self.was_up = link.state == LinkState::Up;
         Ok(link)
     }
@@ -377,6 +404,11 @@ impl<F: Function> Control for Vf<F> {
         if self.mailbox.has_to_begin()? && running {
             let why = "the physical function was reset: the virtual one is started over";
             return Ok(Health::Lost(why.into()));
+        }
+        if self.mailbox.take_announced() {
+            self.mailbox.be_patient(false);
+            self.ask_link_state();
+            self.mailbox.be_patient(true);
         }
         if running && !self.runs() {
             self.status()?;

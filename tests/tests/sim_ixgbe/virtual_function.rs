@@ -19,6 +19,14 @@ fn vfs(kind: Kind, change: impl Fn(&mut IxgbeVfOptions)) -> (Arc<Sim>, Pf) {
     (sim, pf)
 }
 
+fn wait_for_link(line: &mut Line) {
+    let mut watch = Watch::new();
+    while line.ends[0].port.link().unwrap().state != LinkState::Up {
+        serve_once(line);
+        assert!(watch.is_patient(false), "the link stays down");
+    }
+}
+
 #[test]
 fn an_address_and_a_vlan_that_the_host_has_set_cannot_be_changed_and_the_refusal_says_the_cure() {
     let (sim, _) = vfs(Kind::I82599, |options| {
@@ -164,18 +172,34 @@ fn a_pf_that_goes_down_takes_the_vf_s_link_and_gives_it_back_when_it_is_up_again
         });
         assert_eq!(line.ends[0].port.link().unwrap().state, LinkState::Down);
         pf.bring_up();
-        let mut up = false;
-        let mut watch = Watch::new();
-        while !up {
-            serve_once(&mut line);
-            up = line.ends[0].port.link().unwrap().state == LinkState::Up;
-            assert!(watch.is_patient(false), "the link stays down");
-        }
+        wait_for_link(&mut line);
         line.settle(1).unwrap();
         line.ends[0].arm();
         traffic(&mut line, round * 1000);
     }
     line.stop().unwrap();
+}
+
+#[test]
+fn a_link_that_the_host_keeps_down_is_down_with_the_command_that_cures_it_until_it_is_given_back() {
+    let (sim, pf) = vfs(Kind::X540, |_| {});
+    let mut line = Line::start(ports(&sim), &Config::default()).unwrap();
+    traffic(&mut line, 0);
+    for round in 1..4 {
+        pf.set_link_enabled(false);
+        serve_until(&mut line, |said| {
+            let told = "keeps this virtual function's link down";
+            let cure = "vf <number> state auto";
+            said.iter()
+                .any(|event| event.contains(told) && event.contains(cure))
+        });
+        let link = line.ends[0].port.link().unwrap();
+        assert_eq!((link.state, link.speed_bps), (LinkState::Down, None));
+        pf.set_link_enabled(true);
+        wait_for_link(&mut line);
+        traffic(&mut line, 1000 * round);
+    }
+    stop(line, &sim);
 }
 
 #[test]

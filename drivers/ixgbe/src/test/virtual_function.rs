@@ -29,6 +29,7 @@ const MACVLAN: u32 = 6;
 const NEGOTIATE: u32 = 8;
 const QUEUES: u32 = 9;
 const XCAST: u32 = 0xc;
+const LINK_STATE: u32 = 0x10;
 
 /// What a PF is like.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +71,7 @@ fn answer(pf: &Pf, [word, second]: [u32; 2]) -> Vec<u32> {
         SET_MAC | VLAN => vec![says(!pf.pins)],
         MACVLAN => vec![says(!pf.pins || word >> 16 == 0)],
         XCAST => vec![says(true), second.min(pf.mode)],
+        LINK_STATE => vec![says((3..6).contains(&pf.api)), 1],
         _ => vec![says(true)],
     }
 }
