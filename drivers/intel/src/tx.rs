@@ -5,6 +5,7 @@
 //! [`Mark`]. When the device reports a mark, everything up to it is done, so that one look at one
 //! word completes 32 packets.
 
+mod lap;
 mod packet;
 
 use std::ops::RangeInclusive;
@@ -18,6 +19,7 @@ use port::{QueueState, Turn, TxCounts, TxQueue};
 use crate::format::{DONE, REPORT, SendFormat, Words};
 use crate::ring::Ring;
 use crate::shared::Follower;
+use lap::Lap;
 
 /// Packets from one report to the next, at most.
 const REPORT_EVERY: usize = 32;
@@ -79,6 +81,7 @@ pub struct Tx<B: Bar, S: SendFormat> {
     /// The context that the device remembers.
     context: Option<Words>,
     loaded: Option<Loaded>,
+    lap: Lap,
     retired: Vec<Retired>,
 }
 
@@ -120,6 +123,7 @@ impl<B: Bar, S: SendFormat> Tx<B, S> {
             refused: 0,
             context: None,
             loaded: None,
+            lap: Lap::default(),
             retired: Vec::new(),
         };
         queue.begin();
@@ -128,6 +132,7 @@ impl<B: Bar, S: SendFormat> Tx<B, S> {
 
     /// Writes what the device has to be told before the first packet. It goes with that.
     fn begin(&mut self) {
+        self.lap.end();
         if let Some(words) = self.format.first() {
             self.put(words);
         }
@@ -227,6 +232,7 @@ impl<B: Bar, S: SendFormat> Tx<B, S> {
             }
             self.first_mark = (self.first_mark + 1) & (self.places.len() - 1);
             self.marks -= 1;
+            self.put_back(mark.slot.index());
             last = Some(mark);
         }
         if let Some(mark) = last {
@@ -240,6 +246,16 @@ impl<B: Bar, S: SendFormat> Tx<B, S> {
             self.owned_done = self.owned;
         }
         last.is_some()
+    }
+
+    /// A slot that the device has reported on holds its resident frame again, if it held one.
+    #[inline]
+    fn put_back(&self, slot: usize) {
+        if let Some(loaded) = &self.loaded
+            && let Some(frame) = self.lap.frame(loaded.set.slots().len(), slot)
+        {
+            self.ring.write(slot, loaded.words[frame]);
+        }
     }
 
     /// Tells the control thread what was counted.
@@ -296,6 +312,7 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
         if self.free() <= frames.len() {
             self.look();
         }
+        self.lap.end();
         let (mut posted, others_follow) = self.post_plain(frames);
         if others_follow {
             posted += self.post_mixed(frames);
@@ -335,6 +352,7 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             let packets = self.counts.posted;
             self.retired.push(Retired { set, packets });
         }
+        self.lap.end();
         let slots = set.slots();
         let words = slots
             .iter()
@@ -362,14 +380,19 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             "frame {first} is not in the set"
         );
         let count = count.min(self.free());
+        let (set, slots) = (loaded.set.slots().len(), self.ring.len());
+        let is_there = self.lap.has(set, first, self.next.index(), slots);
+        self.lap.posted(count, slots);
         let (mut number, mut left) = (first, count);
         while left > 0 {
             // Up to the next report, and to the end of the set.
             let most = (REPORT_EVERY - self.unmarked).min(period - number);
             let now = left.min(most);
             let words = &loaded.words[number..number + now];
-            self.ring
-                .write_each(self.next.index(), words, |words| *words);
+            if !is_there {
+                self.ring
+                    .write_each(self.next.index(), words, |words| *words);
+            }
             self.next.advance(bytes(now));
             self.count(now, 0);
             self.mark(false);
@@ -398,6 +421,7 @@ impl<B: Bar + Send, S: SendFormat> TxQueue for Tx<B, S> {
             .loaded
             .take()
             .expect("a set is loaded before its frames are sent");
+        self.lap.end();
         let count = numbers.len().min(self.free());
         let mut left = &numbers[..count];
         while !left.is_empty() {

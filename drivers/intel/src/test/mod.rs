@@ -191,16 +191,17 @@ impl Rig {
         self.slots[index][1].store(second, Ordering::Release);
     }
 
-    /// The device's part of sending: sets *done* where a report was asked for, from slot `from`
-    /// up to the tail; the slots that it went over.
+    /// The device's part of sending: writes *done*, and nothing else that was there, where a report
+    /// was asked for (82599 datasheet §7.2.3.2.4), from slot `from` up to the tail; the slots that
+    /// it went over.
     fn send_all(&self, from: &mut usize) -> Vec<usize> {
         let tail = self.tails().last().copied().unwrap_or(0) as usize;
         let mut seen = Vec::new();
         while *from != tail {
-            let [first, second] = self.words(*from);
+            let [_, second] = self.words(*from);
             assert_eq!(second & DONE, 0, "slot {from} was written with done set");
             if second & REPORT != 0 {
-                self.set(*from, [first, second | DONE]);
+                self.set(*from, [0, DONE]);
             }
             seen.push(*from);
             *from = (*from + 1) % self.slots.len();

@@ -4,7 +4,7 @@ use hugemem::{Burst, Resident, TxFlags};
 use port::{QueueId, QueueState, Signal, TxQueue};
 
 use super::{CONTEXT, GREETING, IPV4, L4, Registers, Rig, SIMPLE, Simple, TAGGED};
-use crate::{DONE, REPORT, Tx};
+use crate::{DONE, REPORT, SendFormat, Tx, Words};
 
 const LARGEST: usize = 1514;
 /// What the port was started with.
@@ -157,6 +157,90 @@ fn resident_frames_are_posted_in_turn_and_never_handed_back() {
     assert_eq!((own, back), (60, 60));
     let counts = tx.counts();
     assert_eq!((counts.posted, counts.completed), (total, total));
+}
+
+/// A set of frames of `lens` bytes, and the descriptors of its frames.
+fn resident(rig: &Rig, lens: impl IntoIterator<Item = usize>) -> (Arc<Resident>, Vec<Words>) {
+    let mut set = Vec::new();
+    for len in lens {
+        let mut frame = rig.take();
+        frame.set_len(len);
+        set.push(frame);
+    }
+    let words = set.iter().map(|frame| {
+        let len = u32::try_from(frame.len()).unwrap();
+        SIMPLE.plain(frame.iova().get(), len)
+    });
+    let words = words.collect();
+    (Arc::new(Resident::new(set)), words)
+}
+
+#[test]
+fn a_set_in_step_with_the_ring_keeps_its_descriptors_and_is_whole_whatever_comes_between() {
+    for frames in [1, 4, 32, 64, 3] {
+        let rig = Rig::new(32, 200, 2048);
+        let mut tx = queue(&rig);
+        let (first, others) = (
+            resident(&rig, (60..).take(frames)),
+            resident(&rig, (1000..).take(frames)),
+        );
+        let sets = [first, others];
+        tx.load(Arc::clone(&sets[0].0));
+        let (mut device, mut cursor, mut set) = (0, 0, 0);
+        let serve = |tx: &mut Tx<_, _>, device: &mut usize| {
+            rig.send_all(device);
+            tx.reap(&mut Burst::new());
+        };
+        for round in 0..200 {
+            serve(&mut tx, &mut device);
+            match round % 50 {
+                // Frames of the engine's, some that are not plain, single residents, another set.
+                30 => assert_eq!(tx.burst(&mut rig.burst([100; 3])), 3),
+                35 => assert_eq!(tx.burst(&mut rig.burst([20, 100])), 2),
+                40 => assert_eq!(tx.burst_resident_each(&[0; 4]), 4),
+                45 => {
+                    set = 1 - set;
+                    tx.load(Arc::clone(&sets[set].0));
+                }
+                49 => cursor = 0,
+                _ => {}
+            }
+            serve(&mut tx, &mut device);
+            let wanted = [1, 5, 9, 31, 2, 16][round % 6];
+            let posted = tx.burst_resident(cursor, wanted);
+            assert_eq!(posted, wanted, "{frames} frames, round {round}");
+            for n in 0..posted {
+                let [address, second] = rig.words((device + n) % 32);
+                let has = [address, second & !REPORT];
+                let number = (cursor + n) % frames;
+                assert_eq!(
+                    has, sets[set].1[number],
+                    "{frames} frames, round {round}, the {n}th of {posted}"
+                );
+            }
+            cursor = (cursor + posted) % frames;
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_holds_its_resident_frame_is_not_written() {
+    let rig = Rig::new(32, 40, 2048);
+    let mut tx = queue(&rig);
+    let (set, words) = resident(&rig, [60, 70]);
+    tx.load(set);
+    let mut device = 0;
+    for _ in 0..3 * 32 / 8 {
+        assert_eq!(tx.burst_resident(0, 8), 8);
+        rig.send_all(&mut device);
+        tx.reap(&mut Burst::new());
+    }
+    let mark = [0xbeef, 60];
+    rig.set(3, mark);
+    assert_eq!(tx.burst_resident(0, 8), 8);
+    assert_eq!(rig.words(3), mark, "nothing was written to it");
+    assert_eq!(rig.words(4), words[0]);
+    assert_eq!(rig.words(7)[1] & REPORT, REPORT, "the last is reported");
 }
 
 #[test]
