@@ -163,6 +163,8 @@ pub(crate) struct Sending {
     /// list, ranges: 16.0.0.2,16.0.1.1..16.0.1.9. Questions for them (ARP, neighbour discovery,
     /// ping) are answered, also while frames are sent, on a send queue more. With @GATEWAY at the
     /// end its station is asked for first, and is the destination of frames that do not set one.
+    /// Addresses and gateways in VLANs: vlan7=17.0.0.2@17.0.0.1, in QinQ vlan100.7=..., several
+    /// with + between them; frames in such a VLAN go to its gateway.
     #[arg(long = "ip", value_name = "ADDRESSES[@GATEWAY]")]
     pub(crate) ips: Vec<String>,
     /// Makes random fields repeat: the same seed gives the same frames. Left out: drawn, and

@@ -4,14 +4,15 @@ use std::hash::{BuildHasher, RandomState};
 
 use engine::frame::Macs;
 use engine::load::LoadError;
+use engine::resolution::Vlans;
 use engine::run::{PortPlan, RunError, RunPlan};
-use engine::stream::Measure;
+use engine::stream::{Measure, Stream};
 use port::{Mac, Port};
 
 use crate::args::{Knobs, Sending};
 use crate::error::Error;
 use crate::output::result::{Config, StreamPlan};
-use crate::own::{self, Own};
+use crate::own::{self, Own, Stations};
 use crate::profile::Profile;
 use crate::session::{Session, nanoseconds, quantity};
 use crate::units;
@@ -89,8 +90,7 @@ impl Traffic {
         let node = opened.iter().find_map(|port| port.info().node);
         let mut ports = Vec::with_capacity(opened.len());
         for (n, port) in opened.into_iter().enumerate() {
-            let gateway = gateways.get(n).copied().flatten();
-            ports.push(self.port_plan(&macs, gateway, n, port)?);
+            ports.push(self.port_plan(&macs, &gateways[n], n, port)?);
         }
         let mut plan = RunPlan::new(ports);
         plan.seed = self.seed;
@@ -109,7 +109,7 @@ impl Traffic {
     fn port_plan(
         &self,
         macs: &[Mac],
-        gateway: Option<Mac>,
+        gateways: &Stations,
         n: usize,
         port: Box<dyn Port>,
     ) -> Result<PortPlan, Error> {
@@ -123,12 +123,34 @@ impl Traffic {
         if self.sends(n) {
             let dst = self
                 .dst_mac
-                .or(gateway)
+                .or_else(|| own::station(gateways, Vlans::NONE))
                 .unwrap_or_else(|| peer.map_or(NO_PEER, |peer| macs[peer]));
             let macs = Macs { src: macs[n], dst };
             plan.streams = self.profile.streams(n, macs)?;
+            if self.dst_mac.is_none() {
+                self.send_through(gateways, &mut plan.streams, n, macs)?;
+            }
         }
         Ok(plan)
+    }
+
+    /// Frames in VLANs that have a gateway of their own go there.
+    fn send_through(
+        &self,
+        gateways: &Stations,
+        streams: &mut [Stream],
+        n: usize,
+        macs: Macs,
+    ) -> Result<(), Error> {
+        for &(vlans, dst) in gateways {
+            let through = self.profile.streams(n, Macs { dst, ..macs })?;
+            for (stream, through) in streams.iter_mut().zip(through) {
+                if Vlans::of(&stream.frames.variants()[0].template.bytes) == vlans {
+                    *stream = through;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// All that was asked of `command`, for doing it again.

@@ -66,6 +66,15 @@ pub(crate) fn ethertype(frame: &[u8]) -> Option<(u16, usize)> {
     Some((kind(at)?, at + 2))
 }
 
+/// What the tags before the EtherType say (priority and VLAN): up to two, outermost first.
+pub(crate) fn tags(frame: &[u8]) -> impl Iterator<Item = u16> {
+    let tags = frame.get(12..).unwrap_or_default().chunks_exact(4).take(2);
+    tags.map_while(|tag| {
+        let halves = [[tag[0], tag[1]], [tag[2], tag[3]]].map(u16::from_be_bytes);
+        TAGS.contains(&halves[0]).then_some(halves[1])
+    })
+}
+
 /// Two neighbours of `len` bytes from `at` on change places, if they are there.
 #[inline]
 pub(crate) fn swap(frame: &mut [u8], at: usize, len: usize) {

@@ -1,7 +1,7 @@
 //! Ports on interfaces that Linux drives, over cables that Linux makes: the suite, and what the
 //! kernel does to a port that no device does.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use hugemem::{Burst, Memory, MemoryRequest, PageSize, Pages, Pool};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use port::{Config, LinkState, Port, QueueState, RxBurst};
-use rig::conformance::{Failure, Pair, frame, run_all};
+use rig::conformance::{End, Failure, Pair, Watch, frame, run_all};
 use rig::rgen::{start, start_with};
 use rig::veth::{Namespace, cable, enter_namespace, ip, mac, sysctl};
 use serde_json::Value;
@@ -431,6 +431,98 @@ fn linux_finds_the_ports_by_asking_and_is_answered_while_they_send() {
     assert!(answered(0) >= 1 && answered(1) >= 52, "{result:#}");
     assert_eq!(result["ports"][1]["tx_frames"], 0);
     assert_eq!(result["config"]["ips"][0], "16.0.0.2@16.0.0.1");
+}
+
+/// A router by hand: stations of its own for `16.0.0.1` and, in VLAN 7, for `17.0.0.1`.
+const STATIONS: [(&[u8], [u8; 4], [u8; 6]); 2] = [
+    (&[], [16, 0, 0, 1], [2, 0, 0, 0, 0, 0x76]),
+    (&[0x81, 0, 0, 7], [17, 0, 0, 1], [2, 0, 0, 0, 0, 0x77]),
+];
+
+/// An ARP message of `operation` from `from` in the VLAN of `tag`.
+fn arp(operation: u8, tag: &[u8], from: (&[u8; 6], [u8; 4]), to: (&[u8], [u8; 4])) -> Vec<u8> {
+    let head = [to.0, from.0, tag, &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation]].concat();
+    let mut message = [&head[..], from.0, &from.1, to.0, &to.1].concat();
+    message.resize(60, 0);
+    message
+}
+
+/// What follows the addresses and the `tag`.
+fn behind<'a>(frame: &'a [u8], tag: &[u8]) -> Option<&'a [u8]> {
+    let rest = frame.get(12..)?.strip_prefix(tag)?;
+    (rest[..2] != [0x81, 0]).then_some(rest)
+}
+
+#[test]
+fn frames_in_a_vlan_go_to_the_gateway_that_answers_in_it_and_others_to_theirs() {
+    cabled(1500);
+    let [_, second] = ports("");
+    let mut router = End::alone(second, &Config::default()).unwrap();
+    // It has two stations, neither of them the interface's.
+    router.port.set_promiscuous(true).unwrap();
+    let stream = |name: &str, tag: &str| {
+        format!(
+            r#"
+            [[stream]]
+            name = "{name}"
+            frame = "eth / {tag}ipv4(src=16.0.0.2, dst=48.0.0.1) / udp(dport=12)"
+            size = "128B"
+            rate = "1kpps"
+            "#
+        )
+    };
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    let text = stream("untagged", "") + &stream("tagged", "vlan(id=7) / ");
+    std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    let path = file.path().to_str().unwrap();
+    let ips = "16.0.0.2@16.0.0.1+vlan7=17.0.0.2@17.0.0.1";
+    let ends = ["-p", "af_packet:r0", "--ip", ips, "--catch-up", "60s"];
+    let running = start(&[&["run", path, "-d", "2s", "--json"], &ends[..]].concat());
+    let (mut arrived, mut answers) = ([0; 2], Vec::new());
+    let mut watch = Watch::new();
+    while arrived != [2000; 2] {
+        let mut frames = Vec::new();
+        router.receive(0, &mut frames);
+        router.arm();
+        router.reap();
+        router.service().unwrap();
+        assert!(watch.is_patient(!frames.is_empty()), "{arrived:?} came");
+        let mut out = VecDeque::new();
+        for received in &frames {
+            for (n, (tag, ip, station)) in STATIONS.iter().enumerate() {
+                let Some(rest) = behind(&received.bytes, tag) else {
+                    continue;
+                };
+                let own = [16 + u8::try_from(n).unwrap(), 0, 0, 2];
+                match (&rest[..2], rest[9]) {
+                    ([8, 6], 1) if rest[26..30] == *ip => {
+                        let asker = (&rest[10..16], own);
+                        out.push_back(arp(2, tag, (station, *ip), asker));
+                    }
+                    ([8, 6], 2) => answers.push((n, rest[16])),
+                    ([8, 6], _) => assert_eq!(rest[16..20], own, "it asks for itself"),
+                    ([8, 0], _) => {
+                        assert_eq!(received.bytes[..6], *station, "through its own gateway");
+                        arrived[n] += 1;
+                        // Both addresses are asked for, in the VLAN and outside.
+                        if arrived[n] == 100 {
+                            for asked in [16, 17] {
+                                let from = (station, *ip);
+                                out.push_back(arp(1, tag, from, (&[0xff; 6], [asked, 0, 0, 2])));
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        router.post(0, &mut out, 64);
+    }
+    let result = running.wait().ended(0).json();
+    // The tagged address is there in its VLAN alone, the untagged one for anybody.
+    answers.sort_unstable();
+    assert_eq!(answers, [(0, 16), (1, 16), (1, 17)], "{result:#}");
+    assert_eq!(result["ports"][0]["answered"], 3);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hugemem::Frame;
 use port::Mac;
 
+use super::{Addresses, Vlans};
 use crate::headers::{ARP, IPV4, IPV6, ethertype, ipv4, set_macs, swap};
 
 /// IP's number of ICMP.
@@ -29,6 +30,14 @@ pub(crate) fn is_question(frame: &[u8]) -> bool {
         Some((IPV4, at)) => frame.get(at + 9) == Some(&ICMP),
         Some((IPV6, at)) => frame.get(at + 6) == Some(&ICMP6),
         _ => false,
+    }
+}
+
+impl Addresses {
+    /// Turns a question for one of them into its answer from `mac`, as [`answer`] does.
+    pub(crate) fn answer(&self, frame: &mut Frame, mac: Mac) -> bool {
+        let vlans = Vlans::of(frame.bytes());
+        answer(frame, mac, |address| self.contains(vlans, address))
     }
 }
 

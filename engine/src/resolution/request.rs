@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use port::Mac;
 
+use super::Vlans;
 use super::reply::{HOPS, ICMP6, IPV6_HEADER, Message, NEIGHBOUR};
 use crate::headers::{ARP, IPV6, ethertype};
 
@@ -13,11 +14,11 @@ const LEAST: usize = 60;
 const PAYLOAD: usize = 14;
 const EVERYBODY: Mac = [0xff; 6];
 
-/// The frame by which `mac`, who has `own`, asks for the station of `whom`. None if they are of
-/// two kinds.
-pub(super) fn request(mac: Mac, own: IpAddr, whom: IpAddr) -> Option<Vec<u8>> {
-    match (own, whom) {
-        (IpAddr::V4(own), IpAddr::V4(whom)) => Some(arp(mac, own, whom)),
+/// The frame by which `mac`, who has `own` in `vlans`, asks for the station of `whom`. None if they
+/// are of two kinds.
+pub(super) fn request(mac: Mac, vlans: Vlans, own: IpAddr, whom: IpAddr) -> Option<Vec<u8>> {
+    let mut frame = match (own, whom) {
+        (IpAddr::V4(own), IpAddr::V4(whom)) => arp(mac, own, whom),
         (IpAddr::V6(own), IpAddr::V6(whom)) => {
             // The group of the stations that may have it (RFC 4291 §2.7.1), and its Ethernet form
             // (RFC 2464 §7).
@@ -32,17 +33,19 @@ pub(super) fn request(mac: Mac, own: IpAddr, whom: IpAddr) -> Option<Vec<u8>> {
                 target: whom,
                 station: Some((1, mac)),
             };
-            Some(neighbour(mac, [0x33, 0x33, 0xff, a, b, c], &message))
+            neighbour(mac, [0x33, 0x33, 0xff, a, b, c], &message)
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    vlans.tag(&mut frame);
+    Some(frame)
 }
 
-/// The frame by which `mac` tells everybody that it has `own`: a gratuitous ARP request (RFC 5227
-/// §3), or an unsolicited advertisement (RFC 4861 §7.2.6).
-pub(super) fn announcement(mac: Mac, own: IpAddr) -> Vec<u8> {
+/// The frame by which `mac` tells everybody in `vlans` that it has `own`: a gratuitous ARP request
+/// (RFC 5227 §3), or an unsolicited advertisement (RFC 4861 §7.2.6).
+pub(super) fn announcement(mac: Mac, vlans: Vlans, own: IpAddr) -> Vec<u8> {
     const OVERRIDE: u8 = 0x20;
-    match own {
+    let mut frame = match own {
         IpAddr::V4(own) => arp(mac, own, own),
         IpAddr::V6(own) => {
             let message = Message {
@@ -55,7 +58,9 @@ pub(super) fn announcement(mac: Mac, own: IpAddr) -> Vec<u8> {
             };
             neighbour(mac, [0x33, 0x33, 0, 0, 0, 1], &message)
         }
-    }
+    };
+    vlans.tag(&mut frame);
+    frame
 }
 
 fn frame(dst: Mac, src: Mac, kind: u16, payload: usize) -> Vec<u8> {

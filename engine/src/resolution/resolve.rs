@@ -8,7 +8,7 @@ use hugemem::{Burst, Memory, MemoryError, MemoryRequest, Pages, Pool, PoolError}
 use port::{Config, LinkState, Mac, Port, PortError, Queues, RxBurst, StartError};
 
 use super::request::{announcement, request, told};
-use super::{Addresses, answer};
+use super::{Addresses, Vlans};
 
 /// Frames that circulate.
 const FRAMES: usize = 512;
@@ -23,10 +23,12 @@ const LINK_WAIT: Duration = Duration::from_secs(10);
 /// Who asks for whom.
 #[derive(Debug, Clone)]
 pub struct Whom<'a> {
-    /// The port's addresses. It asks with the first of the gateway's kind.
+    /// The port's addresses. It asks with the first of the gateway's kind in its VLANs.
     pub own: &'a Addresses,
     /// Whose station is asked for.
     pub gateway: IpAddr,
+    /// The VLANs that it is asked in.
+    pub vlans: Vlans,
 }
 
 /// Why a gateway's station is not known.
@@ -100,7 +102,8 @@ pub fn resolve(port: &mut dyn Port, whom: &Whom<'_>, pages: Pages) -> Result<Mac
     let question = whom
         .own
         .firsts()
-        .find_map(|own| request(mac, own, whom.gateway))
+        .filter(|(vlans, _)| *vlans == whom.vlans)
+        .find_map(|(vlans, own)| request(mac, vlans, own, whom.gateway))
         .ok_or(ResolveError::NoAddress {
             port: name,
             gateway: whom.gateway,
@@ -159,8 +162,8 @@ impl Asker<'_> {
             thread::yield_now();
         }
         let own = self.whom.own;
-        for address in own.firsts() {
-            self.send(&announcement(self.mac, address))?;
+        for (vlans, address) in own.firsts() {
+            self.send(&announcement(self.mac, vlans, address))?;
         }
         for _ in 0..TIMES {
             self.send(question)?;
@@ -211,10 +214,10 @@ impl Asker<'_> {
             queue.burst(&mut burst);
         }
         while let Some(mut frame) = burst.frames.pop() {
-            found = found.or_else(|| told(frame.bytes(), self.whom.gateway));
-            if answer(&mut frame, self.mac, |address| {
-                self.whom.own.contains(address)
-            }) {
+            if Vlans::of(frame.bytes()) == self.whom.vlans {
+                found = found.or_else(|| told(frame.bytes(), self.whom.gateway));
+            }
+            if self.whom.own.answer(&mut frame, self.mac) {
                 // There is room: it holds as many as came.
                 let kept = answers.push(frame);
                 debug_assert!(kept.is_ok());

@@ -8,10 +8,12 @@ use port::Mac;
 
 use super::reply::Message;
 use super::request::{announcement, request, told};
-use super::{answer, is_question};
+use super::{Addresses, Vlans, is_question};
 
 const OWN: Mac = [2, 0, 0, 0, 0, 0xaa];
 const ASKER: Mac = [2, 0, 0, 0, 0, 0xbb];
+
+const UNTAGGED: Vlans = Vlans::NONE;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -37,7 +39,8 @@ fn frame(bytes: &[u8]) -> Frame {
 /// The answer to `bytes` of who has `own` and nothing else.
 fn answered(bytes: &[u8], own: &str) -> Option<Vec<u8>> {
     let mut frame = frame(bytes);
-    let is_answered = answer(&mut frame, OWN, |asked| asked == ip(own));
+    let own = Addresses::new(vec![ip(own)..=ip(own)]);
+    let is_answered = own.answer(&mut frame, OWN);
     if is_answered {
         assert!(is_question(bytes), "it would not have been looked at");
         return Some(frame.bytes().to_vec());
@@ -62,7 +65,7 @@ fn icmpv6(bytes: &[u8]) -> (Ipv6Addr, Ipv6Addr, &[u8]) {
 #[test]
 fn what_one_asks_the_other_answers_and_the_first_understands() {
     for (asker, whom) in [("16.0.0.2", "16.0.0.1"), ("fd00::2", "fd00::1:2:3")] {
-        let question = request(ASKER, ip(asker), ip(whom)).unwrap();
+        let question = request(ASKER, UNTAGGED, ip(asker), ip(whom)).unwrap();
         let reply = answered(&question, whom).unwrap();
         assert_eq!((&reply[..6], &reply[6..12]), (&ASKER[..], &OWN[..]));
         assert_eq!(told(&reply, ip(whom)), Some(OWN));
@@ -70,12 +73,15 @@ fn what_one_asks_the_other_answers_and_the_first_understands() {
         assert_eq!(answered(&question, asker), None, "asked for somebody else");
         assert_eq!(answered(&reply, whom), None, "an answer is no question");
     }
-    assert_eq!(request(ASKER, ip("16.0.0.2"), ip("fd00::1")), None);
+    assert_eq!(
+        request(ASKER, UNTAGGED, ip("16.0.0.2"), ip("fd00::1")),
+        None
+    );
 }
 
 #[test]
 fn a_solicitation_goes_to_the_group_of_the_address_and_its_answer_names_the_station() {
-    let question = request(ASKER, ip("fd00::2"), ip("fd00::1:2a:b3c4")).unwrap();
+    let question = request(ASKER, UNTAGGED, ip("fd00::2"), ip("fd00::1:2a:b3c4")).unwrap();
     assert_eq!(question[..6], [0x33, 0x33, 0xff, 0x2a, 0xb3, 0xc4]);
     let (from, to, message) = icmpv6(&question);
     assert_eq!((from, to), (v6("fd00::2"), v6("ff02::1:ff2a:b3c4")));
@@ -161,17 +167,26 @@ fn echo_of_both_kinds_is_sent_back_with_a_checksum_that_is_right() {
 
 #[test]
 fn a_tag_stays_in_the_answer() {
-    let mut question = request(ASKER, ip("16.0.0.2"), ip("16.0.0.1")).unwrap();
-    question.splice(12..12, [0x81, 0, 0, 7]);
-    let reply = answered(&question, "16.0.0.1").unwrap();
-    assert_eq!(reply[12..18], [0x81, 0, 0, 7, 8, 6]);
-    assert_eq!(told(&reply, ip("16.0.0.1")), Some(OWN));
+    for (ids, tags) in [
+        (&[7][..], &[0x81, 0, 0, 7, 8, 6][..]),
+        (&[9, 7], &[0x88, 0xa8, 0, 9, 0x81, 0, 0, 7, 8, 6]),
+    ] {
+        let vlans = Vlans::new(ids).unwrap();
+        let question = request(ASKER, vlans, ip("16.0.0.2"), ip("16.0.0.1")).unwrap();
+        let reply = answered(&question, "16.0.0.1").unwrap();
+        assert_eq!(&reply[12..12 + tags.len()], tags);
+        assert_eq!(told(&reply, ip("16.0.0.1")), Some(OWN));
+        assert_eq!(
+            announcement(ASKER, vlans, ip("fd00::1"))[12..12 + tags.len() - 2],
+            tags[..tags.len() - 2]
+        );
+    }
 }
 
 #[test]
 fn announcements_tell_everybody_and_are_not_answered() {
     for own in ["16.0.0.1", "fd00::1"] {
-        let told_all = announcement(ASKER, ip(own));
+        let told_all = announcement(ASKER, UNTAGGED, ip(own));
         assert_eq!(told_all[0] & 1, 1, "to a group");
         assert_eq!(told(&told_all, ip(own)), Some(ASKER));
         assert_eq!(answered(&told_all, own), None);
@@ -180,7 +195,7 @@ fn announcements_tell_everybody_and_are_not_answered() {
 
 #[test]
 fn a_station_that_cannot_be_one_is_not_believed() {
-    let question = request(ASKER, ip("16.0.0.2"), ip("16.0.0.1")).unwrap();
+    let question = request(ASKER, UNTAGGED, ip("16.0.0.2"), ip("16.0.0.1")).unwrap();
     let mut reply = answered(&question, "16.0.0.1").unwrap();
     for station in [[0; 6], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]] {
         reply[22..28].copy_from_slice(&station);
@@ -188,7 +203,7 @@ fn a_station_that_cannot_be_one_is_not_believed() {
     }
     // An option that says it has no length, and one that ends beyond the frame.
     for (units, len) in [(0, 86), (1, 80)] {
-        let question = request(ASKER, ip("fd00::2"), ip("fd00::1")).unwrap();
+        let question = request(ASKER, UNTAGGED, ip("fd00::2"), ip("fd00::1")).unwrap();
         let mut reply = answered(&question, "fd00::1").unwrap();
         reply[78] = 9;
         reply[79] = units;

@@ -13,7 +13,7 @@ use port::{Mac, TxCounts, TxQueue};
 use super::RunError;
 use super::counters::{Counter, Gate, QueueSent};
 use super::send::Visit;
-use crate::resolution::{Addresses, answer, is_question};
+use crate::resolution::{Addresses, is_question};
 
 /// Questions that may be waiting and answers that may be on their way, together.
 const FRAMES: usize = 256;
@@ -144,7 +144,7 @@ impl AnswerTask {
         {
             worked = true;
             frame.flags = TxFlags::empty();
-            if !answer(&mut frame, *mac, |address| addresses.contains(address)) {
+            if !addresses.answer(&mut frame, *mac) {
                 asked.put_back(frame);
             } else if let Err(frame) = out.push(frame) {
                 asked.put_back(frame);
