@@ -116,9 +116,18 @@ fn mode(stream: &Stream) -> String {
             format!("{bursts} bursts of {frames} frames, {gap_ns} ns apart")
         }
     };
-    match stream.start_delay_ns {
-        0 => what,
-        delay => format!("{what}, from {delay} ns on"),
+    let what = match (stream.start_delay_ns, stream.waits) {
+        (0, false) => what,
+        (0, true) => format!("{what}, after the one before it"),
+        (delay, false) => format!("{what}, from {delay} ns on"),
+        (delay, true) => format!("{what}, {delay} ns after the one before it"),
+    };
+    match (&stream.next, stream.loops) {
+        (None, _) => what,
+        (Some(next), None) => format!("{what}; then {next}"),
+        (Some(next), Some(loops)) => {
+            format!("{what}; then {next}, until it was sent {loops} times")
+        }
     }
 }
 

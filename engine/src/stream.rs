@@ -22,8 +22,17 @@ pub struct Stream {
     pub mode: Mode,
     /// What the receiver keeps about it.
     pub measure: Measure,
-    /// When it starts, in nanoseconds after the run does.
+    /// When it starts, in nanoseconds after the run does, or after the stream before it in a chain
+    /// has ended (TRex's inter-stream gap).
     pub start_delay_ns: u64,
+    /// The stream of the same port that starts when this one has ended.
+    pub next: Option<String>,
+    /// It does not start by itself: only as another one's [`Stream::next`] (TRex: `self_start`
+    /// off).
+    pub waits: bool,
+    /// How often it may be sent before nothing follows it any more (TRex's `action_count`, where 0
+    /// is any number); any number if none.
+    pub loops: Option<u64>,
     /// Whether a multiplier (`-m`) changes its rate. Latency streams keep theirs, as in TRex.
     pub scaled: bool,
 }
@@ -39,8 +48,17 @@ impl Stream {
             mode: Mode::Continuous,
             measure: Measure::None,
             start_delay_ns: 0,
+            next: None,
+            waits: false,
+            loops: None,
             scaled: true,
         }
+    }
+
+    /// True if it is part of a chain.
+    #[must_use]
+    pub fn is_chained(&self) -> bool {
+        self.waits || self.next.is_some()
     }
 
     /// Frames a second on a link of `link_bps` bits a second.

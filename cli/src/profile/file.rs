@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use engine::field::Program;
 use engine::frame::{Frames, MAX_SIZE, MIN_SIZE, Macs, Variant, build, text};
+use engine::run::{ChainError, check_chains};
 use engine::stream::{Measure, Mode, Rate, Stream};
 use toml::Spanned;
 
@@ -96,7 +97,42 @@ impl OwnProfile {
             }
             streams.push(self.stream(stream, macs)?);
         }
+        check_chains(&streams)
+            .map_err(|(number, error)| self.no_chain(&streams[number].name, &error, &streams))?;
         Ok(streams)
+    }
+
+    /// The stream called `name` breaks a chain of `streams`.
+    fn no_chain(&self, name: &str, error: &ChainError, streams: &[Stream]) -> Error {
+        let entry = self
+            .file
+            .stream
+            .iter()
+            .find(|one| one.name.get_ref() == name);
+        let entry = entry.expect("streams come from the file");
+        let (span, help) = match error {
+            ChainError::Unknown { next } => {
+                let names: Vec<&str> = streams.iter().map(|stream| &*stream.name).collect();
+                let span = entry.next.as_ref().map(Spanned::span);
+                (span, Some(suggest::did_you_mean(next, &names)))
+            }
+            ChainError::Endless => {
+                let help = "give it a burst = FRAMES, and bursts = N with a gap";
+                (None, Some(help.to_owned()))
+            }
+            ChainError::Forgotten => {
+                let help = format!("write next = \"{name}\" with the one before it");
+                (None, Some(help))
+            }
+            ChainError::Twice => {
+                let help = "write waits = true with what follows another, and name it once";
+                (None, Some(help.to_owned()))
+            }
+            ChainError::LoopsOfNothing => (entry.loops.as_ref().map(Spanned::span), None),
+            _ => (None, None),
+        };
+        let span = span.unwrap_or_else(|| entry.name.span());
+        self.text.error(span, &error.to_string(), help.as_deref())
     }
 
     fn stream(&self, entry: &schema::Stream, macs: Macs) -> Result<Stream, Error> {
@@ -112,6 +148,15 @@ impl OwnProfile {
         stream.mode = self.mode(entry)?;
         if let Some(delay) = &entry.delay {
             stream.start_delay_ns = self.time_ns(delay)?;
+        }
+        stream.next = entry.next.as_ref().map(|next| next.get_ref().clone());
+        stream.waits = entry.waits.unwrap_or_default();
+        if let Some(loops) = &entry.loops {
+            if *loops.get_ref() == 0 {
+                let what = "no loops: leave it out for any number of them";
+                return Err(self.text.error(loops.span(), what, None));
+            }
+            stream.loops = Some(*loops.get_ref());
         }
         Ok(stream)
     }

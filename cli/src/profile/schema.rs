@@ -56,6 +56,12 @@ pub(super) struct Stream {
     pub(super) gap: Option<Spanned<String>>,
     /// How many bursts; forever if left out.
     pub(super) bursts: Option<Spanned<u64>>,
+    /// The stream that starts when this one has ended.
+    pub(super) next: Option<Spanned<String>>,
+    /// It starts only as another one's `next`.
+    pub(super) waits: Option<bool>,
+    /// How often it is sent before nothing follows it any more.
+    pub(super) loops: Option<Spanned<u64>>,
     /// Only even ports (0) or odd ports (1) send it; all if left out.
     pub(super) direction: Option<Spanned<u8>>,
     /// Compute so many frames once, and send those again and again.

@@ -84,12 +84,77 @@ fn the_whole_grammar_is_understood() {
     assert_eq!(odd[2].frames.mean_size(), 96.0, "64 to 128, with FCS");
 }
 
+/// A profile whose first stream says `first`, and its second one `second`.
+fn two(first: &str, second: &str) -> String {
+    let stream = |name: &str, more: &str| {
+        format!("[[stream]]\nname = \"{name}\"\nframe = \"eth / ipv4 / udp\"\n{more}\n")
+    };
+    stream("in", first) + &stream("out", second)
+}
+
+#[test]
+fn streams_that_follow_one_another_are_read() {
+    let text = two(
+        "burst = 10\nnext = \"out\"\ndelay = \"1ms\"",
+        "burst = 5\nnext = \"in\"\nwaits = true\nloops = 3",
+    );
+    let streams = own(&text).unwrap().streams(0, MACS).unwrap();
+    assert_eq!(streams[0].next.as_deref(), Some("out"));
+    assert_eq!((streams[1].waits, streams[1].loops), (true, Some(3)));
+}
+
+#[test]
+fn a_chain_that_is_none_is_shown_where_it_breaks() {
+    insta::assert_snapshot!(refusal(&two("burst = 10\nnext = \"ont\"", "")), @r#"
+    error[profile]: it is followed by "ont", and there is no such stream
+     --> web.toml:5:8
+      |
+    5 | next = "ont"
+      |        ^^^^^ did you mean `out`?
+    "#);
+    insta::assert_snapshot!(refusal(&two("next = \"out\"", "waits = true")), @r#"
+    error[profile]: it never ends, so nothing can follow it
+     --> web.toml:2:8
+      |
+    2 | name = "in"
+      |        ^^^^ give it a burst = FRAMES, and bursts = N with a gap
+    "#);
+    insta::assert_snapshot!(refusal(&two("burst = 10", "waits = true")), @r#"
+    error[profile]: it waits for another stream to end, and none names it as its next
+     --> web.toml:6:8
+      |
+    6 | name = "out"
+      |        ^^^^^ write next = "out" with the one before it
+    "#);
+    insta::assert_snapshot!(refusal(&two("burst = 10\nnext = \"out\"", "")), @r#"
+    error[profile]: it would be started from two sides
+     --> web.toml:7:8
+      |
+    7 | name = "out"
+      |        ^^^^^ write waits = true with what follows another, and name it once
+    "#);
+    insta::assert_snapshot!(refusal(&two("burst = 10\nloops = 2", "")), @r#"
+    error[profile]: a number of loops says how often the next stream is started, and there is none
+     --> web.toml:5:9
+      |
+    5 | loops = 2
+      |         ^
+    "#);
+    insta::assert_snapshot!(refusal(&two("burst = 10\nnext = \"out\"\nloops = 0", "waits = true")), @r#"
+    error[profile]: no loops: leave it out for any number of them
+     --> web.toml:6:9
+      |
+    6 | loops = 0
+      |         ^
+    "#);
+}
+
 #[test]
 fn a_wrong_key_is_shown_where_it_stands_with_what_was_meant() {
     insta::assert_snapshot!(refusal(
         "[[stream]]\nname = \"a\"\nframe = \"eth / ipv4 / udp\"\nrats = \"5mpps\"\n"
     ), @r#"
-    error[profile]: unknown field `rats`, expected one of `name`, `frame`, `size`, `rate`, `vary`, `measure`, `fixed_rate`, `delay`, `burst`, `gap`, `bursts`, `direction`, `cached`
+    error[profile]: unknown field `rats`, expected one of `name`, `frame`, `size`, `rate`, `vary`, `measure`, `fixed_rate`, `delay`, `burst`, `gap`, `bursts`, `next`, `waits`, `loops`, `direction`, `cached`
      --> web.toml:4:1
       |
     4 | rats = "5mpps"

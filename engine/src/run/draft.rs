@@ -70,7 +70,8 @@ pub(super) fn draft(plan: &RunPlan) -> Result<(Vec<Vec<QueueDraft>>, u32), RunEr
 /// Which queues send a stream: all of them together, or one where its frames belong together
 /// (bursts) or are few (streams that keep their rate, such as latency streams).
 fn shares(stream: &Stream, number: usize, queues: usize) -> Vec<(usize, Share)> {
-    let together = matches!(stream.mode, Mode::MultiBurst { .. }) || !stream.scaled;
+    let in_bursts = matches!(stream.mode, Mode::MultiBurst { .. });
+    let together = in_bursts || stream.is_chained() || !stream.scaled;
     match queues {
         0 => Vec::new(),
         1 => vec![(0, Share::ALL)],

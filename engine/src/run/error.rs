@@ -3,6 +3,7 @@
 use hugemem::{MemoryError, PoolError};
 use port::{PortError, StartError};
 
+use super::chain::ChainError;
 use crate::field::{FieldError, RenderError};
 use crate::load::LoadError;
 
@@ -60,6 +61,14 @@ pub enum RunError {
         stream: String,
         /// What is wrong with it.
         what: String,
+    },
+    /// Streams that follow one another make no chain.
+    #[error("stream {stream}: {source}")]
+    Chain {
+        /// The stream.
+        stream: String,
+        /// What is wrong with it.
+        source: ChainError,
     },
     /// A load that a port's streams cannot make up.
     #[error("{port}: {source}")]

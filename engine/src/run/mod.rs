@@ -27,6 +27,7 @@
 //! extrapolated; a visit that found the ring full or nothing to do is not busy.
 
 mod answer;
+mod chain;
 mod clock;
 mod control;
 mod counters;
@@ -56,6 +57,7 @@ mod stamp;
 mod standby;
 mod worker;
 
+pub use chain::{ChainError, check as check_chains};
 pub use clock::Clock;
 pub use control::{Run, start};
 pub use error::RunError;

@@ -101,6 +101,21 @@ impl Bursts {
     }
 }
 
+/// How a stream is sent again and again: `frames` of it, and the same from the start `lap_ns` later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rounds {
+    frames: NonZeroU64,
+    lap_ns: NonZeroU64,
+}
+
+impl Rounds {
+    /// Rounds of `frames`, one every `lap_ns`; none if either is 0.
+    pub(super) fn new(frames: u64, lap_ns: u64) -> Option<Self> {
+        let (frames, lap_ns) = (NonZeroU64::new(frames)?, NonZeroU64::new(lap_ns)?);
+        Some(Self { frames, lap_ns })
+    }
+}
+
 /// What is due when, counted from the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeline {
@@ -113,6 +128,7 @@ pub(super) struct Timeline {
     /// Nothing is due before this.
     delay_ns: u64,
     bursts: Option<Bursts>,
+    rounds: Option<Rounds>,
     /// Frames in all.
     limit: u64,
 }
@@ -125,6 +141,7 @@ impl Timeline {
             phase: 0,
             delay_ns: 0,
             bursts: None,
+            rounds: None,
             limit: u64::MAX,
         }
     }
@@ -148,6 +165,11 @@ impl Timeline {
         self
     }
 
+    pub(super) fn in_rounds(mut self, rounds: Option<Rounds>) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
     pub(super) fn limited(mut self, limit: u64) -> Self {
         self.limit = limit;
         self
@@ -159,17 +181,28 @@ impl Timeline {
         let Some(elapsed) = elapsed_ns.checked_sub(self.delay_ns) else {
             return 0;
         };
-        let due = match self.bursts {
-            None => {
-                let small = elapsed.checked_mul(self.frames);
-                match small.and_then(|units| units.checked_add(self.phase)) {
-                    Some(units) => units / self.per_ns,
-                    None => self.due_wide(elapsed),
-                }
+        let due = match self.rounds {
+            None => self.due_in_round(elapsed),
+            Some(rounds) => {
+                let (lap, elapsed) = (elapsed / rounds.lap_ns, elapsed % rounds.lap_ns);
+                let due = self.due_in_round(elapsed).min(rounds.frames.get());
+                lap.saturating_mul(rounds.frames.get()).saturating_add(due)
             }
-            Some(bursts) => self.due_in_bursts(elapsed, bursts),
         };
         due.min(self.limit)
+    }
+
+    /// Frames due `elapsed` nanoseconds after the start of a round.
+    #[inline]
+    fn due_in_round(&self, elapsed: u64) -> u64 {
+        let Some(bursts) = self.bursts else {
+            let small = elapsed.checked_mul(self.frames);
+            return match small.and_then(|units| units.checked_add(self.phase)) {
+                Some(units) => units / self.per_ns,
+                None => self.due_wide(elapsed),
+            };
+        };
+        self.due_in_bursts(elapsed, bursts)
     }
 
     /// As `due`, where the product takes more than 64 bits.
@@ -201,7 +234,22 @@ impl Timeline {
         if position >= self.limit {
             return u64::MAX;
         }
-        let after = match self.bursts {
+        let after = match self.rounds {
+            None => self.due_time_in_round(position),
+            Some(rounds) => {
+                let (lap, position) = (position / rounds.frames, position % rounds.frames);
+                let begins = lap.saturating_mul(rounds.lap_ns.get());
+                begins.saturating_add(self.due_time_in_round(position))
+            }
+        };
+        after.saturating_add(self.delay_ns)
+    }
+
+    /// The first nanosecond after the start of a round at which more than `position` frames are
+    /// due.
+    #[inline]
+    fn due_time_in_round(&self, position: u64) -> u64 {
+        match self.bursts {
             None => {
                 let small = (position + 1).checked_mul(self.per_ns);
                 match small {
@@ -215,8 +263,7 @@ impl Timeline {
                     + u128::from(position % size + 1) * u128::from(self.per_ns);
                 clamp(units.div_ceil(u128::from(self.frames)))
             }
-        };
-        after.saturating_add(self.delay_ns)
+        }
     }
 
     #[cold]

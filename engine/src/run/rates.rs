@@ -1,8 +1,9 @@
 //! From streams' rates to timelines.
 
 use super::RunError;
+use super::chain;
 use super::lane::Part;
-use super::pace::{Bursts, FrameRate, Timeline};
+use super::pace::{Bursts, FrameRate, Rounds, Timeline};
 use super::setup::Sending;
 use super::site::Site;
 use super::standby::{Offer, Pace};
@@ -23,8 +24,19 @@ pub(super) struct Planned {
     rate: FrameRate,
     mode: Mode,
     delay_ns: u64,
+    /// Part of a chain.
+    is_chained: bool,
+    /// In a chain that comes round.
+    rounds: Option<Rounds>,
     /// Frames in all.
     limit: u64,
+}
+
+impl Planned {
+    /// When its frames are due, from its start on, if one queue sends all of them.
+    fn pace(&self) -> Timeline {
+        Timeline::new(self.rate).in_bursts(bursts(self.mode))
+    }
 }
 
 /// How every stream of a run is sent, as `offer` says.
@@ -46,9 +58,11 @@ pub(super) fn planned(
         let speed = site.port.link()?.speed_bps;
         let speed = speed.or(unlimited.then_some(ANY_SPEED_BPS));
         let rates = rates(sending, offer.pace, speed, site)?;
+        let first = all.len();
         for (stream, pps) in sending.streams.iter().zip(rates) {
             all.push(plan_stream(stream, port, unlimited, pps)?);
         }
+        chained(&sending.streams, &mut all[first..])?;
     }
     if let Some(limit) = offer.frames_limit {
         share_limit(&mut all, limit);
@@ -91,25 +105,40 @@ fn plan_stream(
     };
     let rate = FrameRate::from_pps(pps);
     let rate = rate.ok_or_else(|| wrong(format!("{pps} frames a second are not possible")))?;
-    let limit = match stream.mode {
-        Mode::Continuous => u64::MAX,
-        Mode::Burst { frames } => frames,
-        Mode::MultiBurst { frames, bursts, .. } => {
-            if frames == 0 {
-                return Err(wrong("a burst has at least one frame".into()));
-            }
-            bursts.map_or(u64::MAX, |bursts| frames.saturating_mul(bursts))
-        }
-    };
-    let bursts = matches!(stream.mode, Mode::MultiBurst { .. });
+    if let Mode::MultiBurst { frames: 0, .. } = stream.mode {
+        return Err(wrong("a burst has at least one frame".into()));
+    }
+    let limit = chain::round(stream.mode).unwrap_or(u64::MAX);
+    let in_bursts = matches!(stream.mode, Mode::MultiBurst { .. });
     Ok(Planned {
         port,
-        unlimited: unlimited && stream.scaled && !bursts,
+        unlimited: unlimited && stream.scaled && !in_bursts && !stream.is_chained(),
         rate,
         mode: stream.mode,
         delay_ns: stream.start_delay_ns,
+        is_chained: stream.is_chained(),
+        rounds: None,
         limit,
     })
+}
+
+/// Works out when the streams of a port send that are parts of chains.
+fn chained(streams: &[Stream], planned: &mut [Planned]) -> Result<(), RunError> {
+    if !streams.iter().any(Stream::is_chained) {
+        return Ok(());
+    }
+    let paces: Vec<Timeline> = planned.iter().map(Planned::pace).collect();
+    let turns = chain::turns(streams, &paces).map_err(|(number, source)| RunError::Chain {
+        stream: streams[number].name.clone(),
+        source,
+    })?;
+    for (planned, turn) in planned.iter_mut().zip(turns) {
+        if let Some(turn) = turn {
+            (planned.delay_ns, planned.rounds) = (turn.start_ns, turn.rounds);
+            planned.limit = turn.limit;
+        }
+    }
+    Ok(())
 }
 
 /// Divides `limit` frames among streams in proportion to their rates, to the frame.
@@ -167,6 +196,14 @@ pub(super) fn timelines(lanes: &[Part], planned: &[Planned]) -> Vec<Timeline> {
             } else {
                 (index, of)
             };
+            if planned.is_chained {
+                // Never split, and one after the other: nothing to spread.
+                return planned
+                    .pace()
+                    .in_rounds(planned.rounds)
+                    .delayed(planned.delay_ns)
+                    .limited(limit);
+            }
             Timeline::new(planned.rate.split(parts))
                 .phased(phase, phases)
                 .delayed(planned.delay_ns)

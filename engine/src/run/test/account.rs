@@ -322,6 +322,38 @@ fn bursts_leave_with_their_pauses_and_end() {
 }
 
 #[test]
+fn a_chain_of_bursts_leaves_in_its_order_and_every_loop_is_counted() {
+    for queues in [1, 2] {
+        let burst = |name: &str, frames, next: &str| Stream {
+            mode: Mode::Burst { frames },
+            next: Some(next.into()),
+            waits: name != "a",
+            ..stream(name, 1_000_000.0, Measure::Count)
+        };
+        let mut streams = vec![
+            burst("a", 10, "b"),
+            burst("b", 20, "c"),
+            burst("c", 30, "a"),
+        ];
+        streams[0].start_delay_ns = MS;
+        streams[2].loops = Some(4);
+        let (mut plan, _) = plan(streams);
+        plan.ports[0].config.tx_queues = queues;
+        plan.duration_ns = None;
+        let done = run(plan, Manual::new(50));
+        let sent: Vec<u64> = done.figures.streams.iter().map(|s| s.tx_frames).collect();
+        assert_eq!(sent, [40, 80, 120]);
+        assert_eq!(done.figures.shortfall_frames, 0);
+        // Four delays of a millisecond, and 240 frames a microsecond each.
+        assert!(
+            (0.004_239..0.004_3).contains(&done.duration_s),
+            "{}",
+            done.duration_s
+        );
+    }
+}
+
+#[test]
 fn ports_can_be_used_again_and_nothing_leaks() {
     let (a, b, _) = fake::pair();
     let mut ports = vec![a, b];
