@@ -2,9 +2,11 @@
 
 mod bench;
 mod ndr;
+mod rfc2544;
 
 pub(crate) use bench::Bench;
 pub(crate) use ndr::{Method, Ndr};
+pub(crate) use rfc2544::{Rfc2544, Test};
 
 use std::path::{Path, PathBuf};
 
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Ndr(Ndr),
     /// Print the table of the VM and VF benchmark for two ports: rates, cores, latency.
     Bench(Bench),
+    /// Test what is between two ports as RFC 2544 does: throughput, latency, loss, back-to-back.
+    Rfc2544(Rfc2544),
     /// Print a profile's frames, or write them as pcap; nothing is sent.
     Show(Show),
     /// Forward, reflect, sink or answer.
@@ -149,7 +153,7 @@ pub(crate) struct Run {
 }
 
 /// What every command that sends a profile has in common.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Sending {
     /// Only the first port of each pair sends; without it every port sends its profile's
     /// direction (even ports the first, odd ports the other) and receives.

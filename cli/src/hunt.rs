@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::load::Load;
-use engine::run::{Outcome, Pace};
+use engine::run::{Offer, Outcome, Pace};
 use engine::search::{End, Found, Goal, Limits, Search, SearchError, Trial};
 use engine::stream::Rate;
 use port::Port;
@@ -14,6 +14,7 @@ use crate::loads::Range;
 use crate::output::ndr::{self, GoalRow, Shape, TrialRow};
 use crate::output::progress::Progress;
 use crate::output::result::{EventRow, Failure, PortRow};
+use crate::session::nanoseconds;
 use crate::trials::{Trials, Tried};
 
 /// What is hunted, and where.
@@ -113,6 +114,71 @@ impl Log {
     }
 }
 
+/// What several hunts came to, beside their figures.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) events: Vec<EventRow>,
+    /// The first exit code that was asked for.
+    pub(crate) exit: Option<Exit>,
+    interrupted: bool,
+}
+
+impl Tally {
+    /// Nothing yet but what is doubtful already.
+    pub(crate) fn new(warnings: &[String]) -> Self {
+        Self {
+            warnings: warnings.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is nothing to go on with.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.interrupted || !self.failures.is_empty()
+    }
+
+    /// An error that costs what was not measured yet.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.exit.get_or_insert(error.exit());
+        self.failures.push(Failure {
+            port: String::new(),
+            error: error.to_string(),
+        });
+    }
+
+    /// Keeps what trials said beside their figures, which are given back.
+    pub(crate) fn keep(&mut self, log: Log) -> Vec<TrialRow> {
+        if let Some(exit) = log.exit() {
+            self.exit.get_or_insert(exit);
+        }
+        self.interrupted |= log.interrupted;
+        self.failures.extend(log.failures);
+        self.events.extend(log.events);
+        for warning in log.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        log.rows
+    }
+}
+
+/// How much more than it took unpaced a port is asked for at most: a machine that was busy for a
+/// moment then does not cut the search short.
+const HEADROOM: f64 = 1.2;
+
+/// The highest load that is worth a try on a port that took `unpaced` frames a second, and where it
+/// comes from: the line, if that is within reach.
+pub(crate) fn reach(unpaced: f64, line_pps: Option<f64>) -> (f64, &'static str) {
+    let reach = HEADROOM * unpaced;
+    match line_pps.filter(|line| *line <= reach) {
+        Some(line) => (line, "line"),
+        None => (reach, "generator"),
+    }
+}
+
 impl<'a> Hunt<'a> {
     /// Trials on ports, whose loads are what `shape` says in bits.
     pub(crate) fn new(trials: Trials<'a>, shape: Shape, progress: &'a Progress) -> Self {
@@ -122,6 +188,11 @@ impl<'a> Hunt<'a> {
             progress,
             log: Log::default(),
         }
+    }
+
+    /// How loads turn into bits, as far as links have said by now.
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// What was said so far.
@@ -145,7 +216,17 @@ impl<'a> Hunt<'a> {
     /// An error before the first trial is the command's. One later costs the trials that are yet
     /// to come, and not those that were.
     pub(crate) fn run(&mut self, pace: Pace, trial: Trial) -> Result<Option<Tried>, Error> {
-        let tried = match self.trials.run(pace, trial.duration) {
+        let offer = Offer {
+            pace,
+            duration_ns: Some(nanoseconds(trial.duration)),
+            frames_limit: None,
+        };
+        self.offer(&offer, trial)
+    }
+
+    /// The same, of a trial that is `offer`.
+    pub(crate) fn offer(&mut self, offer: &Offer, trial: Trial) -> Result<Option<Tried>, Error> {
+        let tried = match self.trials.run(offer) {
             Ok(tried) => tried,
             Err(error) if self.log.rows.is_empty() => return Err(error),
             Err(error) => {

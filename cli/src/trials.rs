@@ -3,14 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::run::{Closed, Offer, Outcome, Pace, Standby};
+use engine::run::{Closed, Offer, Outcome, Standby};
 use engine::search::Finding;
 
 use crate::drive::watch;
 use crate::error::Error;
 use crate::output::balance::Balance;
 use crate::output::progress::Progress;
-use crate::session::{Session, nanoseconds, not_started};
+use crate::session::{Session, not_started};
 
 /// How often somebody looks for Ctrl-C while nothing is sent.
 const LOOK: Duration = Duration::from_millis(20);
@@ -58,7 +58,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Runs one trial.
-    pub(crate) fn run(&mut self, pace: Pace, duration: Duration) -> Result<Tried, Error> {
+    pub(crate) fn run(&mut self, offer: &Offer) -> Result<Tried, Error> {
         let interrupt = &self.session.interrupt;
         let until = Instant::now() + self.rest;
         while Instant::now() < until && !interrupt.is_raised() {
@@ -66,13 +66,8 @@ impl<'a> Trials<'a> {
         }
         let standby = self.standby.take();
         let standby = standby.ok_or_else(|| Error::Unexpected("the ports are stopped".into()))?;
-        let offer = Offer {
-            pace,
-            duration_ns: Some(nanoseconds(duration)),
-            frames_limit: None,
-        };
         let hooks = self.session.hooks();
-        let started = standby.start(&offer, self.session.clock, hooks);
+        let started = standby.start(offer, self.session.clock, hooks);
         let mut run = started.map_err(|error| not_started(&error))?;
         let watched = watch(&mut run, self.progress, interrupt, None);
         let (outcome, standby) = run.join_open();

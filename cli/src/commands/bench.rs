@@ -14,12 +14,11 @@ use engine::stream::{Measure, Rate, Stream, WIRE_OVERHEAD};
 use super::Manner;
 use crate::args::{Bench, Knobs};
 use crate::error::{Error, Exit};
-use crate::hunt::{Catch, Hunt, Log, Quest, no_search};
+use crate::hunt::{Catch, Hunt, Quest, Tally, no_search, reach};
 use crate::loads::{Range, shape};
 use crate::output::bench::{self, BenchDocument, BenchRow, LatencyAt, PortAbout};
 use crate::output::ndr::{SearchConfig, Shape};
 use crate::output::progress::Progress;
-use crate::output::result::{EventRow, Failure};
 use crate::output::saved::Saved;
 use crate::output::schema::Schema;
 use crate::output::{self, html};
@@ -28,9 +27,6 @@ use crate::traffic::{Traffic, mark_all, unmarkable};
 use crate::trials::{Trials, Tried};
 use crate::units;
 
-/// How much more than it took unpaced a port is asked for at most: a machine that was busy for a
-/// moment then does not cut the search short.
-const HEADROOM: f64 = 1.2;
 /// Frames a second that measure latency: a share of all, within bounds.
 const PROBES: (f64, f64, f64) = (0.01, 1000.0, 10_000.0);
 
@@ -202,50 +198,33 @@ struct Bencher<'a> {
     is_sink: bool,
     by_totals: bool,
     rows: Vec<BenchRow>,
-    failures: Vec<Failure>,
-    warnings: Vec<String>,
-    events: Vec<EventRow>,
-    /// The first exit code that was asked for.
-    exit: Option<Exit>,
-    interrupted: bool,
+    tally: Tally,
 }
 
 impl<'a> Bencher<'a> {
     fn new(args: &'a Bench, wanted: &'a Wanted, session: Session, progress: &'a Progress) -> Self {
-        let ports = session.ports.iter().zip(&session.link_bps);
-        let ports: Vec<_> = ports
-            .map(|(port, link_bps)| PortAbout {
-                port: port.info().name.clone(),
-                driver: port.info().driver,
-                device: port.info().device.clone(),
-                link_bps: *link_bps,
-            })
-            .collect();
+        let ports = PortAbout::all(&session);
         Self {
             is_sink: ports.iter().any(|port| port.driver == "null"),
             by_totals: args.totals || session.is_exact(),
             args,
             wanted,
-            warnings: session.warnings.clone(),
+            tally: Tally::new(&session.warnings),
             session,
             progress,
             ports,
             rows: Vec::new(),
-            failures: Vec::new(),
-            events: Vec::new(),
-            exit: None,
-            interrupted: false,
         }
     }
 
     /// Measures all kinds of frames, or as many as the ports bear.
     fn carry_out(mut self) -> Result<BenchDocument, Error> {
         let began = Instant::now();
-        for warning in &self.warnings {
+        for warning in &self.tally.warnings {
             self.progress.remark(&format!("warning: {warning}"));
         }
         for kind in &self.wanted.kinds {
-            if self.has_ended() {
+            if self.tally.has_ended() {
                 break;
             }
             let mut row = BenchRow::new(&kind.size, &kind.vm, self.ports[0].driver);
@@ -255,7 +234,7 @@ impl<'a> Bencher<'a> {
             let is_empty = row.trials.is_empty() && self.rows.is_empty();
             match measured {
                 Err(error) if is_empty => return Err(error),
-                Err(error) => self.fail(&error),
+                Err(error) => self.tally.fail(&error),
                 Ok(()) => {}
             }
             self.rows.push(row);
@@ -265,24 +244,11 @@ impl<'a> Bencher<'a> {
         Ok(document)
     }
 
-    fn has_ended(&self) -> bool {
-        self.interrupted || !self.failures.is_empty()
-    }
-
-    /// An error that costs what was not measured yet.
-    fn fail(&mut self, error: &Error) {
-        self.exit.get_or_insert(error.exit());
-        self.failures.push(Failure {
-            port: String::new(),
-            error: error.to_string(),
-        });
-    }
-
     fn measure(&mut self, kind: &Kind, row: &mut BenchRow) -> Result<(), Error> {
         self.find_ndr(kind, row)?;
         let ndr = row.ndr.as_ref().and_then(|goal| goal.lower_pps);
         match ndr {
-            Some(ndr) if !self.has_ended() && !self.wanted.shares.is_empty() => {
+            Some(ndr) if !self.tally.has_ended() && !self.wanted.shares.is_empty() => {
                 self.find_latency(kind, row, ndr)
             }
             _ => Ok(()),
@@ -324,7 +290,7 @@ impl<'a> Bencher<'a> {
         let caught = self.search(&mut hunt, kind, row, min);
         let (log, ports) = hunt.close();
         self.session.ports = ports;
-        row.trials = self.keep(log);
+        row.trials = self.tally.keep(log);
         let Some(mut caught) = caught? else {
             return Ok(());
         };
@@ -360,11 +326,7 @@ impl<'a> Bencher<'a> {
         if self.is_sink || unpaced == 0.0 || hunt.log().has_ended() {
             return Ok(None);
         }
-        let reach = HEADROOM * unpaced;
-        let (max, max_is) = match row.line_pps.filter(|line| *line <= reach) {
-            Some(line) => (line, "line"),
-            None => (reach, "generator"),
-        };
+        let (max, max_is) = reach(unpaced, row.line_pps);
         let quest = Quest {
             goals: std::slice::from_ref(goal),
             range: Range {
@@ -388,7 +350,7 @@ impl<'a> Bencher<'a> {
         let measured = self.at_shares(&mut hunt, row, ndr, probe_pps);
         let (log, ports) = hunt.close();
         self.session.ports = ports;
-        self.keep(log);
+        self.tally.keep(log);
         measured
     }
 
@@ -430,26 +392,10 @@ impl<'a> Bencher<'a> {
         Ok(())
     }
 
-    /// Keeps what trials said beside their figures, which are given back.
-    fn keep(&mut self, log: Log) -> Vec<crate::output::ndr::TrialRow> {
-        if let Some(exit) = log.exit() {
-            self.exit.get_or_insert(exit);
-        }
-        self.interrupted |= log.interrupted;
-        self.failures.extend(log.failures);
-        self.events.extend(log.events);
-        for warning in log.warnings {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
-        }
-        log.rows
-    }
-
     fn document(self) -> BenchDocument {
         let goal = &self.wanted.goal;
-        let complete = !self.has_ended();
-        let exit = self.exit.unwrap_or_else(|| judge(&self.rows));
+        let complete = !self.tally.has_ended();
+        let exit = self.tally.exit.unwrap_or_else(|| judge(&self.rows));
         BenchDocument {
             schema: Schema::Bench,
             version: env!("CARGO_PKG_VERSION"),
@@ -474,9 +420,9 @@ impl<'a> Bencher<'a> {
             },
             latency_s: self.wanted.latency_time.as_secs_f64(),
             duration_s: 0.0,
-            failures: self.failures,
-            warnings: self.warnings,
-            events: self.events,
+            failures: self.tally.failures,
+            warnings: self.tally.warnings,
+            events: self.tally.events,
             machine: self.session.machine,
         }
     }

@@ -8,6 +8,7 @@ mod fwd;
 mod hugepages;
 mod ndr;
 mod ports;
+mod rfc2544;
 mod run;
 mod show;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Error> {
         Command::Run(run) => run::run(&run, manner),
         Command::Ndr(ndr) => ndr::run(&ndr, manner),
         Command::Bench(bench) => bench::run(&bench, manner),
+        Command::Rfc2544(rfc2544) => rfc2544::run(&rfc2544, manner),
         Command::Ports => ports::run(manner),
         Command::Bind(bind) => bind::run(&bind, Way::Bind, manner),
         Command::Unbind(bind) => bind::run(&bind, Way::Unbind, manner),

@@ -27,6 +27,7 @@ use super::result::{Config, EventRow, Failure, LatencyRow};
 use super::schema::Schema;
 use crate::error::Exit;
 use crate::host::Fingerprint;
+use crate::session::Session;
 use crate::units::{grouped, nanoseconds, scaled};
 
 /// What a benchmark came to.
@@ -63,6 +64,20 @@ pub(crate) struct PortAbout {
     pub(crate) driver: &'static str,
     pub(crate) device: String,
     pub(crate) link_bps: Option<u64>,
+}
+
+impl PortAbout {
+    /// Those of `session`, before anything is sent.
+    pub(crate) fn all(session: &Session) -> Vec<Self> {
+        let ports = session.ports.iter().zip(&session.link_bps);
+        let about = ports.map(|(port, link_bps)| Self {
+            port: port.info().name.clone(),
+            driver: port.info().driver,
+            device: port.info().device.clone(),
+            link_bps: *link_bps,
+        });
+        about.collect()
+    }
 }
 
 /// What was measured with one kind of frames.

@@ -8,6 +8,7 @@ pub(crate) mod ndr;
 mod plot;
 pub(crate) mod progress;
 pub(crate) mod result;
+pub(crate) mod rfc2544;
 pub(crate) mod saved;
 pub(crate) mod schema;
 pub(crate) mod summary;

@@ -16,6 +16,9 @@ pub(crate) enum Schema {
     /// The benchmark's table for two ports.
     #[serde(rename = "rgen/bench/1")]
     Bench,
+    /// The tests of RFC 2544.
+    #[serde(rename = "rgen/rfc2544/1")]
+    Rfc2544,
     /// One interval of a run (`--json-stream`).
     #[serde(rename = "rgen/interval/1")]
     Interval,

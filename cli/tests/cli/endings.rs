@@ -51,6 +51,27 @@ fn interrupt(words: &[&str], signal: Signal) -> (i32, Value) {
 }
 
 #[test]
+fn ctrl_c_keeps_what_a_benchmark_and_the_tests_of_rfc_2544_have_found() {
+    let pair = ["-p", "sim:virtio,knee=20kpps", "-p", "sim:virtio", "--json"];
+    for (command, found) in [("bench", "/rows/0/ndr"), ("rfc2544", "/rows/0/throughput")] {
+        let words = [&[command, "--duration", "500ms"], &pair[..]].concat();
+        let (code, document) = interrupt(&words, Signal::SIGINT);
+        assert_eq!(
+            (code, &document["complete"]),
+            (130, &false.into()),
+            "{document:#}"
+        );
+        assert_eq!(number(&document, "/exit_code"), 130);
+        let rows = document["rows"].as_array().expect("rows are a list");
+        assert_eq!(rows.len(), 1, "nothing is begun afterwards");
+        let trials = rows[0]["trials"].as_array().expect("trials are a list");
+        assert!(!trials.is_empty() && trials.len() < 4, "{document:#}");
+        let end = document.pointer(found).expect("it is there");
+        assert!(end.is_null() || end["end"] == "searching", "{document:#}");
+    }
+}
+
+#[test]
 fn ctrl_c_stops_drains_and_prints_a_partial_result_that_adds_up() {
     let pair = ["-p", "sim:virtio", "-p", "sim:virtio"];
     let words = [

@@ -8,3 +8,4 @@ mod endings;
 mod jumbo;
 mod ndr;
 mod refusals;
+mod rfc2544;
