@@ -1,10 +1,12 @@
 //! The command line.
 
 mod bench;
+mod capture;
 mod ndr;
 mod rfc2544;
 
 pub(crate) use bench::Bench;
+pub(crate) use capture::Capture;
 pub(crate) use ndr::{Method, Ndr};
 pub(crate) use rfc2544::{Rfc2544, Test};
 
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Rfc2544(Rfc2544),
     /// Print a profile's frames, or write them as pcap; nothing is sent.
     Show(Show),
+    /// Write received frames to pcapng files.
+    Capture(Capture),
     /// Forward, reflect, sink or answer.
     Fwd(Fwd),
     /// What ports there are, who holds each, and what it can do.

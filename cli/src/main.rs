@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod capture;
 mod commands;
 mod cores;
 mod doctor;

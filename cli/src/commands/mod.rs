@@ -2,6 +2,7 @@
 
 mod bench;
 mod bind;
+mod capture;
 mod demo;
 mod doctor;
 mod fwd;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Error> {
         Command::Ndr(ndr) => ndr::run(&ndr, manner),
         Command::Bench(bench) => bench::run(&bench, manner),
         Command::Rfc2544(rfc2544) => rfc2544::run(&rfc2544, manner),
+        Command::Capture(capture) => capture::run(&capture, manner),
         Command::Ports => ports::run(manner),
         Command::Bind(bind) => bind::run(&bind, Way::Bind, manner),
         Command::Unbind(bind) => bind::run(&bind, Way::Unbind, manner),

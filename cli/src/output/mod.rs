@@ -2,6 +2,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod bench;
+pub(crate) mod capture;
 pub(crate) mod grid;
 pub(crate) mod html;
 pub(crate) mod ndr;

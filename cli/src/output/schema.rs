@@ -19,6 +19,9 @@ pub(crate) enum Schema {
     /// The tests of RFC 2544.
     #[serde(rename = "rgen/rfc2544/1")]
     Rfc2544,
+    /// A capture's counters.
+    #[serde(rename = "rgen/capture/1")]
+    Capture,
     /// One interval of a run (`--json-stream`).
     #[serde(rename = "rgen/interval/1")]
     Interval,

@@ -55,6 +55,7 @@ mod site;
 mod stage;
 mod stamp;
 mod standby;
+mod tap;
 mod worker;
 
 pub use chain::{ChainError, check as check_chains};
@@ -69,6 +70,7 @@ pub use outcome::{
 pub use pace::{Bursts, FrameRate};
 pub use plan::{Hooks, PortPlan, RunPlan};
 pub use standby::{Closed, Offer, Pace, Standby, open};
+pub use tap::{Copied, Tap};
 
 #[cfg(test)]
 mod test;

@@ -17,6 +17,7 @@ use super::counters::Gate;
 use super::outcome::Snapshot;
 use super::site::{self, Site};
 use super::stage::Stage;
+use super::tap::Tap;
 use super::worker::{Placed, Task};
 use super::{Clock, Hooks, RunError};
 
@@ -77,6 +78,8 @@ pub struct ForwardPlan {
     pub ports: Vec<ForwardPort>,
     /// What happens to frames.
     pub mode: ForwardMode,
+    /// Where copies of what is received go, if anybody wants them.
+    pub tap: Option<Tap>,
     /// How often a full ring is tried again before the frames are dropped and counted.
     pub retries: u32,
     /// How long, in nanoseconds; until stopped if none.
@@ -105,6 +108,7 @@ impl ForwardPlan {
         Self {
             ports,
             mode,
+            tap: None,
             retries: 0,
             duration_ns: None,
             drain_ns: 1000 * MS,
@@ -243,6 +247,7 @@ fn tasks(plan: &ForwardPlan, sites: &mut [Site], ends: &[Ends], gate: &Arc<Gate>
                 out: tx.is_some().then_some((partner, number)),
                 tx,
                 mode: plan.mode,
+                tap: plan.tap.as_ref().map(|tap| tap.end(port)),
                 retries: plan.retries,
                 mac: ends[partner].mac,
                 next_hop: ends[partner].next_hop,

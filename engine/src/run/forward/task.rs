@@ -10,6 +10,7 @@ use super::{ForwardMode, rewrite};
 use crate::resolution::answer;
 use crate::run::counters::{Gate, QueueReceived, QueueSent};
 use crate::run::send::Visit;
+use crate::run::tap::TapEnd;
 use crate::stream::FCS;
 
 /// A receive queue, and the send queue of the port behind it.
@@ -34,6 +35,7 @@ pub(in crate::run) struct ForwardParts {
     /// The sending port and queue, where there is one.
     pub(in crate::run) out: Option<(usize, usize)>,
     pub(in crate::run) mode: ForwardMode,
+    pub(in crate::run) tap: Option<TapEnd>,
     pub(in crate::run) retries: u32,
     /// The address of the port that sends.
     pub(in crate::run) mac: Mac,
@@ -125,6 +127,7 @@ impl ForwardTask {
         let mut blocked = false;
         if received > 0 {
             self.count_received();
+            self.copy(now_ns);
             if let Phase::Draining { last_ns, .. } = &mut self.phase {
                 *last_ns = now_ns;
             }
@@ -166,6 +169,17 @@ impl ForwardTask {
         }
         self.parts.received.frames.add(amount.frames);
         self.parts.received.bytes.add(amount.bytes);
+    }
+
+    /// Gives copies to whoever wants them.
+    #[inline]
+    fn copy(&mut self, now_ns: u64) {
+        if let Some(tap) = &mut self.parts.tap {
+            for (frame, meta) in self.burst.frames.iter().zip(&self.burst.meta) {
+                let more = meta.flags.contains(RxFlags::MORE);
+                tap.note(frame.bytes(), more, now_ns);
+            }
+        }
     }
 
     /// Moves the burst to `out`, changed as the mode says; what is not sent to `empties`.
