@@ -180,6 +180,14 @@ pub(crate) fn share(text: &str) -> Result<f64, QuantityError> {
     }
 }
 
+/// A size as a profile's knob has it, for people: `64 B`, `imix`.
+pub(crate) fn size_name(size: &str) -> String {
+    match size.parse::<usize>() {
+        Ok(bytes) => format!("{bytes} B"),
+        Err(_) => size.to_owned(),
+    }
+}
+
 /// Reads a frame size in bytes with FCS: `64B`, `1518`.
 pub(crate) fn frame_size(text: &str) -> Result<usize, QuantityError> {
     let bad = |why: &str| QuantityError::new(text, "a frame size", why, SIZE_FORMS);

@@ -229,7 +229,7 @@ impl<'a> Bencher<'a> {
             }
             let mut row = BenchRow::new(&kind.size, &kind.vm, self.ports[0].driver);
             self.progress
-                .remark(&format!("{} B, {}", kind.size, kind.vm));
+                .remark(&format!("{}, {}", units::size_name(&kind.size), kind.vm));
             let measured = self.measure(kind, &mut row);
             let is_empty = row.trials.is_empty() && self.rows.is_empty();
             match measured {

@@ -193,7 +193,7 @@ impl<'a> Tester<'a> {
             if self.tally.has_ended() {
                 break;
             }
-            self.progress.remark(&format!("{size} B"));
+            self.progress.remark(&units::size_name(size));
             let mut row = SizeRow::new(size);
             match self.test(traffic, &mut row) {
                 Err(error) if row.trials.is_empty() && self.rows.is_empty() => return Err(error),

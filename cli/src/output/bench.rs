@@ -381,7 +381,12 @@ fn remarks(document: &BenchDocument) -> Vec<String> {
         if let Some(why) = row.no_ndr {
             lines.push(format!("{kind}: no NDR: {why}"));
         }
-        let Some(goal) = &row.ndr else { continue };
+        let Some(goal) = &row.ndr else {
+            if row.no_ndr.is_none() {
+                lines.push(format!("{kind}: no NDR: it was not searched to its end"));
+            }
+            continue;
+        };
         match goal.end {
             "below_min" => lines.push(format!(
                 "{kind}: no NDR: frames are lost, or not sent, even at the lowest load (--min)"

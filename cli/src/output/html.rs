@@ -9,7 +9,7 @@ use super::bench::{self, BenchDocument, BenchRow};
 use super::plot;
 use super::pretty;
 use crate::error::Error;
-use crate::units::scaled;
+use crate::units::{scaled, size_name};
 
 /// Colours by custom properties, so that the page follows the reader's; plots stay on white.
 const STYLE: &str = "\
@@ -58,8 +58,8 @@ pub(crate) fn page(document: &BenchDocument) -> Result<String, Error> {
         page.push_str("<p><strong>This result is partial.</strong></p>\n");
     }
     for failure in &document.failures {
-        let failure = format!("{}: {}", failure.port, failure.error);
-        page.push_str(&format!("<p><strong>{}</strong></p>\n", escaped(&failure)));
+        let failure = escaped(&failure.error);
+        page.push_str(&format!("<p><strong>{failure}</strong></p>\n"));
     }
     let scroll = |table: String| format!("<div class=\"scroll\">\n{table}</div>\n");
     page.push_str(&scroll(bench::rates(document).html()));
@@ -98,8 +98,8 @@ fn figure(svg: &str, caption: &str) -> String {
 /// The plots of one kind of frames.
 fn kind(row: &BenchRow) -> Result<String, Error> {
     let mut part = format!(
-        "<h2>{} B, {}</h2>\n<div class=\"plots\">\n",
-        escaped(&row.size),
+        "<h2>{}, {}</h2>\n<div class=\"plots\">\n",
+        escaped(&size_name(&row.size)),
         escaped(&row.vm)
     );
     if row.ndr.is_some() {

@@ -68,12 +68,15 @@ pub(crate) fn path(row: &BenchRow) -> Result<String, PlotError> {
     svg(|area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(28)
             .x_label_area_size(34)
-            .y_label_area_size(74)
+            .y_label_area_size(84)
             .build_cartesian_2d(0.0..last, 0.0..top)?;
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
+            // Whole trials only, as long as there are few.
+            .x_labels((trials.len() + 2).min(12))
             .x_desc("trial")
             .y_desc("load")
             .label_style(font())
@@ -118,6 +121,7 @@ pub(crate) fn losses(row: &BenchRow) -> Result<String, PlotError> {
     svg(|area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(28)
             .x_label_area_size(34)
             .y_label_area_size(54)
             .build_cartesian_2d(0.0..right, 0.0..top)?;
@@ -226,6 +230,7 @@ pub(crate) fn percentiles(row: &BenchRow) -> Result<String, PlotError> {
     svg(|area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(28)
             .x_label_area_size(34)
             .y_label_area_size(64)
             .build_cartesian_2d(0.0..most, (low..high).log_scale())?;
@@ -254,6 +259,7 @@ pub(crate) fn cumulated(row: &BenchRow) -> Result<String, PlotError> {
     svg(|area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(28)
             .x_label_area_size(34)
             .y_label_area_size(44)
             .build_cartesian_2d((low..high).log_scale(), 0.0..1.02)?;
@@ -288,8 +294,9 @@ pub(crate) fn bars(document: &BenchDocument) -> Result<String, PlotError> {
     svg(|area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
+            .margin_right(28)
             .x_label_area_size(8)
-            .y_label_area_size(74)
+            .y_label_area_size(84)
             // Names have their place below the bars.
             .build_cartesian_2d(0.0..rows.len().max(1) as f64, -0.08 * top..top)?;
         chart

@@ -27,7 +27,7 @@ use super::ndr::{GoalRow, Shape, TrialRow};
 use super::result::{Config, EventRow, Failure};
 use super::schema::Schema;
 use crate::host::Fingerprint;
-use crate::units::{grouped, nanoseconds, scaled};
+use crate::units::{grouped, nanoseconds, scaled, size_name};
 
 /// What the tests came to.
 #[derive(Debug, Serialize)]
@@ -266,8 +266,8 @@ fn conditions(document: &RfcDocument) -> Vec<String> {
             .and_then(|goal| goal.limited_by.as_ref());
         if let Some(limit) = limit {
             lines.push(format!(
-                "{} B: not the limit of what is tested: {limit}",
-                row.size
+                "{}: not the limit of what is tested: {limit}",
+                size_name(&row.size)
             ));
         }
     }
