@@ -1,6 +1,7 @@
 //! The frames of streams in the order of sending, made as a run makes them, sent nowhere.
 
 use engine::field::{FieldError, Share, Writer};
+use engine::run::{ChainTurn, chain_turns};
 use engine::stream::{Mode, Stream};
 use hugemem::{Frame, Memory, MemoryRequest, PageSize, Pages, Pool};
 
@@ -30,6 +31,8 @@ struct Source {
     pps: f64,
     mode: Mode,
     delay_ns: u64,
+    /// Where it is in a chain.
+    turn: Option<ChainTurn>,
     made: u64,
 }
 
@@ -45,15 +48,19 @@ impl Preview {
             .collect::<Result<Vec<_>, _>>()?;
         let capacity = writers.iter().map(Writer::max_len).max().unwrap_or(0);
         let pool = pool(streams.len(), capacity)?;
+        let turns = chain_turns(streams, pps)
+            .map_err(|(n, error)| Error::Unexpected(format!("{}: {error}", streams[n].name)))?;
         let mut sources = Vec::with_capacity(streams.len());
-        for ((writer, stream), &pps) in writers.into_iter().zip(streams).zip(pps) {
+        let made = writers.into_iter().zip(streams).zip(pps).zip(turns);
+        for (((writer, stream), &pps), turn) in made {
             sources.push(Source {
                 writer,
                 frame: pool.take().expect("the pool has a frame for each stream"),
                 schedule: stream.frames.schedule().to_vec(),
                 pps,
                 mode: stream.mode,
-                delay_ns: stream.start_delay_ns,
+                delay_ns: turn.map_or(stream.start_delay_ns, |turn| turn.start_ns),
+                turn,
                 made: 0,
             });
         }
@@ -86,21 +93,37 @@ impl Preview {
 impl Source {
     /// When the next frame is due; none if there is no more.
     fn due_ns(&self) -> Option<u64> {
+        if self.turn.is_some_and(|turn| self.made >= turn.limit) {
+            return None;
+        }
+        let (begins, made) = match self.turn.and_then(|turn| turn.round) {
+            Some((frames, lap_ns)) => (
+                (self.made / frames).saturating_mul(lap_ns),
+                self.made % frames,
+            ),
+            None => (0, self.made),
+        };
+        let after = self.due_in_round(made)?;
+        Some(self.delay_ns.saturating_add(begins).saturating_add(after))
+    }
+
+    /// When frame `made` is due, counted from the start of a round.
+    fn due_in_round(&self, made: u64) -> Option<u64> {
         let at = |frames: u64| frames as f64 * 1e9 / self.pps;
         let after = match self.mode {
-            Mode::Continuous => at(self.made),
-            Mode::Burst { frames } if self.made < frames => at(self.made),
+            Mode::Continuous => at(made),
+            Mode::Burst { frames } if made < frames => at(made),
             Mode::Burst { .. } => return None,
             Mode::MultiBurst {
                 frames,
                 gap_ns,
                 bursts,
             } => {
-                let burst = self.made / frames.max(1);
+                let burst = made / frames.max(1);
                 if bursts.is_some_and(|bursts| burst >= bursts) {
                     return None;
                 }
-                at(self.made) + burst as f64 * gap_ns as f64
+                at(made) + burst as f64 * gap_ns as f64
             }
         };
         #[expect(
@@ -109,7 +132,7 @@ impl Source {
             reason = "not negative; centuries of nanoseconds saturate"
         )]
         let after = after.round() as u64;
-        Some(self.delay_ns.saturating_add(after))
+        Some(after)
     }
 }
 

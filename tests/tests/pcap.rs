@@ -112,3 +112,108 @@ fn a_truncated_or_bad_checksum_frame_would_have_been_found() {
     let frames = judge(&lab, &file).unwrap();
     assert!(!frames[0].objections.is_empty(), "{frames:?}");
 }
+
+/// TRex's stateless profiles that are TOML here: the file, how many of its frames to look at, what
+/// they are, and their sizes without FCS.
+const TREX: &[(&str, usize, &str, &[usize])] = &[
+    ("udp_1pkt_simple", 5, "eth:ethertype:ip:udp", &[60]),
+    ("udp_1pkt_simple_bdir", 5, "eth:ethertype:ip:udp", &[60]),
+    ("udp_1pkt_simple_burst", 1, "eth:ethertype:ip:udp", &[60]),
+    ("udp_1pkt_simple_mac_dst", 5, "eth:ethertype:ip:udp", &[60]),
+    (
+        "udp_1pkt_dot1q",
+        5,
+        "eth:ethertype:vlan:ethertype:ip:udp",
+        &[60],
+    ),
+    ("udp_1pkt_mpls", 17, "eth:ethertype:mpls", &[74]),
+    ("udp_1pkt_mpls_vm", 100, "eth:ethertype:mpls", &[74]),
+    ("udp_1pkt_mac", 30, "eth:ethertype:ip:udp", &[60]),
+    ("udp_1pkt_range_clients", 500, "eth:ethertype:ip:udp", &[60]),
+    (
+        "hlt_4vlans",
+        5,
+        "eth:ethertype:vlan:ethertype:vlan:ethertype:vlan:ethertype:vlan:ethertype:ipv6:tcp",
+        &[96],
+    ),
+    ("udp_rand_len_9k", 300, "eth:ethertype:ip:udp", &[]),
+    ("burst_simple", 1, "eth:ethertype:ip:udp", &[60]),
+    ("burst_3st_1000pkt", 2000, "eth:ethertype:ip:udp", &[60]),
+    ("burst_3st_600pkt", 60, "eth:ethertype:ip:udp", &[60]),
+    ("burst_3st_loop_x_times", 12, "eth:ethertype:ip:udp", &[60]),
+    ("multi_burst_2st_1000pkt", 22, "eth:ethertype:ip:udp", &[60]),
+    ("simple_3st", 60, "eth:ethertype:ip:udp", &[60]),
+    ("imix_ipv6", 480, "eth:ethertype:ipv6:udp", &[62, 590, 1514]),
+    ("flow_stats", 60, "eth:ethertype:ip:udp", &[64, 590]),
+];
+
+fn trex(name: &str) -> String {
+    format!(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../profiles/trex/{}.toml"),
+        name
+    )
+}
+
+#[test]
+fn every_profile_of_trexs_is_read_as_what_it_is() {
+    let Some(lab) = lab_or_skip("every_profile_of_trexs_is_read_as_what_it_is") else {
+        return;
+    };
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../profiles/trex"));
+    assert_eq!(files.unwrap().count(), TREX.len(), "one has no row here");
+    for (name, count, protocols, sizes) in TREX {
+        let frames = judged(&lab, &[&trex(name)], *count);
+        for frame in &frames {
+            assert!(frame.protocols.starts_with(protocols), "{name}: {frame:?}");
+            let fits = sizes.is_empty() || sizes.contains(&frame.bytes);
+            assert!(fits, "{name}: {frame:?}");
+        }
+        for size in *sizes {
+            assert!(
+                frames.iter().any(|frame| frame.bytes == *size),
+                "{name}: {size}"
+            );
+        }
+    }
+}
+
+/// Time and stream of each frame that `rgen show` prints of a profile, to its end.
+fn shown(name: &str) -> Vec<(String, String)> {
+    let ran = rgen::run(&["show", &trex(name), "--count", "100000"]);
+    let lines = ran.ended(0).stdout.lines();
+    let frames = lines.filter(|line| line.starts_with('#'));
+    let words = frames.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words
+        .map(|words| (words[1].to_owned(), words[3].to_owned()))
+        .collect()
+}
+
+#[test]
+fn chains_of_trexs_profiles_are_shown_in_their_order_and_end() {
+    // 1, 2 and 3 frames at 10 a second, 10 microseconds before each round, twice.
+    let expected = [
+        ("0.000010000", "S0"),
+        ("0.100010000", "S1"),
+        ("0.200010000", "S1"),
+        ("0.300010000", "S2"),
+        ("0.400010000", "S2"),
+        ("0.500010000", "S2"),
+        ("0.600020000", "S0"),
+        ("0.700020000", "S1"),
+        ("0.800020000", "S1"),
+        ("0.900020000", "S2"),
+        ("1.000020000", "S2"),
+        ("1.100020000", "S2"),
+    ];
+    let expected = expected.map(|(at, name)| (at.to_owned(), name.to_owned()));
+    assert_eq!(shown("burst_3st_loop_x_times"), expected);
+    let names: Vec<_> = shown("burst_3st_600pkt")
+        .into_iter()
+        .map(|(_, name)| name)
+        .collect();
+    let runs: Vec<_> = names.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+    assert_eq!(runs, [10, 20, 30]);
+    let last = shown("multi_burst_2st_1000pkt");
+    assert_eq!(last.len(), 2 + 4 * 5);
+    assert_eq!(last.iter().filter(|(_, name)| name == "S1").count(), 20);
+}

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::pace::{Rounds, Timeline};
+use super::pace::{FrameRate, Rounds, Timeline};
+use super::rates::bursts;
 use crate::stream::{Mode, Stream};
 
 /// When a stream of a chain sends.
@@ -52,9 +53,41 @@ pub enum ChainError {
 /// # Errors
 /// They do not; with the number of the stream that the error is about.
 pub fn check(streams: &[Stream]) -> Result<(), (usize, ChainError)> {
-    let any =
-        vec![Timeline::new(super::FrameRate::per_second(1).expect("not zero")); streams.len()];
+    let any = vec![Timeline::new(FrameRate::per_second(1).expect("not zero")); streams.len()];
     turns(streams, &any).map(drop)
+}
+
+/// When a stream of a chain sends, for who shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainTurn {
+    /// When it starts first, in nanoseconds after the run does, its own delay included.
+    pub start_ns: u64,
+    /// In a chain that comes round: frames of a round, and nanoseconds from one to the next.
+    pub round: Option<(u64, u64)>,
+    /// Frames in all.
+    pub limit: u64,
+}
+
+/// When each of the `streams` of one port sends that is part of a chain, at `pps` frames a second
+/// each; none for the others.
+///
+/// # Errors
+/// They make no chain; with the number of the stream that the error is about.
+pub fn chain_turns(
+    streams: &[Stream],
+    pps: &[f64],
+) -> Result<Vec<Option<ChainTurn>>, (usize, ChainError)> {
+    let paces = streams.iter().zip(pps).map(|(stream, &pps)| {
+        let rate = FrameRate::from_pps(pps).or(FrameRate::per_second(1));
+        Timeline::new(rate.expect("one a second is a rate")).in_bursts(bursts(stream.mode))
+    });
+    let turns = turns(streams, &paces.collect::<Vec<_>>())?;
+    let shown = |turn: Turn| ChainTurn {
+        start_ns: turn.start_ns,
+        round: turn.rounds.map(|rounds| rounds.get()),
+        limit: turn.limit,
+    };
+    Ok(turns.into_iter().map(|turn| turn.map(shown)).collect())
 }
 
 /// Frames of one round of a stream; none if it never ends.
@@ -176,7 +209,6 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod test {
-    use super::super::FrameRate;
     use super::*;
     use crate::frame::{Frames, Template};
 

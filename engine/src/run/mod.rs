@@ -58,7 +58,7 @@ mod standby;
 mod tap;
 mod worker;
 
-pub use chain::{ChainError, check as check_chains};
+pub use chain::{ChainError, ChainTurn, chain_turns, check as check_chains};
 pub use clock::Clock;
 pub use control::{Run, start};
 pub use error::RunError;

@@ -114,6 +114,11 @@ impl Rounds {
         let (frames, lap_ns) = (NonZeroU64::new(frames)?, NonZeroU64::new(lap_ns)?);
         Some(Self { frames, lap_ns })
     }
+
+    /// Frames of a round, and nanoseconds from one to the next.
+    pub(super) fn get(&self) -> (u64, u64) {
+        (self.frames.get(), self.lap_ns.get())
+    }
 }
 
 /// What is due when, counted from the start of the run.

@@ -226,7 +226,8 @@ fn part_of_one(share: f64) -> FrameRate {
     rate.expect("neither is zero")
 }
 
-fn bursts(mode: Mode) -> Option<Bursts> {
+/// The bursts of a stream in several of them.
+pub(super) fn bursts(mode: Mode) -> Option<Bursts> {
     match mode {
         Mode::MultiBurst { frames, gap_ns, .. } => Bursts::new(frames, gap_ns),
         Mode::Continuous | Mode::Burst { .. } => None,
