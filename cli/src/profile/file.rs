@@ -191,9 +191,9 @@ impl OwnProfile {
             }
             let mut spec = spec.clone();
             spec.size = size.or(spec.size);
-            let template = build(&spec, macs)
+            let mut template = build(&spec, macs)
                 .map_err(|error| self.text.error(size_span.clone(), &error.to_string(), None))?;
-            let program = self.program(entry, &sizes, &template, &size_span)?;
+            let program = self.program(entry, &sizes, &mut template, &size_span)?;
             variants.push(Variant { template, program });
         }
         Ok(Frames::scheduled(variants, sizes.schedule()))
@@ -203,7 +203,7 @@ impl OwnProfile {
         &self,
         entry: &schema::Stream,
         sizes: &Sizes,
-        template: &engine::frame::Template,
+        template: &mut engine::frame::Template,
         size_span: &Range<usize>,
     ) -> Result<Program, Error> {
         let mut program = Program {
@@ -216,8 +216,14 @@ impl OwnProfile {
                 self.text
                     .error(name.span(), &error.to_string(), help.as_deref())
             })?;
-            vary::add(&mut program, name.get_ref(), &field, values.get_ref())
-                .map_err(|error| self.text.error(values.span(), &error.to_string(), None))?;
+            vary::add(
+                &mut program,
+                template,
+                name.get_ref(),
+                &field,
+                values.get_ref(),
+            )
+            .map_err(|error| self.text.error(values.span(), &error.to_string(), None))?;
         }
         if let Sizes::Random(range) = sizes {
             let headers = template.layers.last().map_or(0, |at| at.offset + at.len);
@@ -232,6 +238,7 @@ impl OwnProfile {
             }
             size::vary(&mut program, template, range);
         }
+        template.correct();
         program.correct(template);
         Ok(program)
     }

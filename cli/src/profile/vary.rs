@@ -8,7 +8,7 @@
 //! ```
 
 use engine::field::{Order, Program, Values, Var, Write};
-use engine::frame::{FieldAt, FieldKind, ValueError};
+use engine::frame::{FieldAt, FieldKind, Template, ValueError};
 
 /// What is wrong with a field's values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,11 +57,17 @@ pub(super) enum VaryError {
 /// Of a field wider than 64 bits only the lower 64 vary.
 pub(super) fn add(
     program: &mut Program,
+    template: &mut Template,
     name: &str,
     field: &FieldAt,
     text: &str,
 ) -> Result<(), VaryError> {
-    let values = Spoken::parse(text)?.values(field)?;
+    let spoken = Spoken::parse(text)?;
+    let values = spoken.values(field)?;
+    if field.bits > 64 {
+        // The upper half stays as it is from here on.
+        template.set(field, spoken.first(field)?);
+    }
     program.vars.push(Var {
         name: name.to_owned(),
         width: var_width(field.bits),
@@ -130,6 +136,13 @@ impl<'a> Spoken<'a> {
             Some((first, last)) => self.of_range(first, last),
             None => self.of_list(field),
         }
+    }
+
+    /// The first value as it is written; of a network, its address.
+    fn first(&self, field: &FieldAt) -> Result<u128, VaryError> {
+        let first = self.values.split("..").next().unwrap_or_default();
+        let first = first.split(['/', ',']).next().unwrap_or_default();
+        Ok(field.parse(first)?)
     }
 
     fn of_range(&self, first: u128, last: u128) -> Result<Values, VaryError> {
@@ -323,7 +336,14 @@ mod test {
             kind: FieldKind::Ipv6,
         };
         let mut program = Program::default();
-        add(&mut program, "ipv6.src", &field, "fd00::/112 each").unwrap();
+        let mut template = Template::raw(vec![0xff; 60]);
+        let from = "2001:db8::/112 each";
+        add(&mut program, &mut template, "ipv6.src", &field, from).unwrap();
+        assert_eq!(
+            template.get(&field) >> 64,
+            0x2001_0db8_0000_0000,
+            "the upper half"
+        );
         assert_eq!((program.writes[0].offset, program.writes[0].width), (16, 8));
         assert_eq!(program.vars[0].values, range(Order::Inc, 0, 0xffff, 1));
         assert_eq!(values(&field, "fd00::/48 each"), Err(VaryError::TooWide));
