@@ -88,31 +88,39 @@ pub(crate) struct Demo {
     pub(crate) duration: String,
 }
 
-/// What `run` and `fwd` have in common: ports and the machine under them.
+/// What `run`, `fwd` and `capture` have in common: ports, and how long.
 #[derive(Debug, Args)]
 pub(crate) struct Machine {
     /// A port; give it again for each. Two of sim:virtio are the two ends of one wire.
     #[arg(short, long = "port", value_name = "PORT")]
     pub(crate) ports: Vec<String>,
+    /// Stop after this time: 10s, 500ms, 3m, 1h; `forever` runs until Ctrl-C. Left out: 10s, or
+    /// forever for fwd.
+    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) duration: Option<String>,
+    #[command(flatten)]
+    pub(crate) bed: Bed,
+    /// Print a line of JSON every second, then the result as one line.
+    #[arg(long)]
+    pub(crate) json_stream: bool,
+}
+
+/// What every command that opens ports has in common: the machine under them, and a place for the
+/// result.
+#[derive(Debug, Args)]
+pub(crate) struct Bed {
     /// Cores to work on, the first ports' first: 2,3 or 2-5. Left out: rgen picks.
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<String>,
     /// 4 KiB pages instead of hugepages (not for NICs).
     #[arg(long)]
     pub(crate) no_huge: bool,
-    /// Stop after this time: 10s, 500ms, 3m, 1h; `forever` runs until Ctrl-C. Left out: 10s, or
-    /// forever for fwd.
-    #[arg(short, long, value_name = "TIME", allow_hyphen_values = true)]
-    pub(crate) duration: Option<String>,
     /// Also write the JSON result to this file; - prints it instead of the tables.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Print a line of JSON every second, then the result as one line.
-    #[arg(long)]
-    pub(crate) json_stream: bool,
 }
 
-impl Machine {
+impl Bed {
     /// Whether `-o -` asks for the JSON result on stdout.
     pub(crate) fn output_to_stdout(&self) -> bool {
         self.output.as_deref() == Some(Path::new("-"))

@@ -1,10 +1,11 @@
 //! A search for the highest rate, on ports: the engine's search with its trials, and what they
-//! said. `rgen ndr` is one hunt, `rgen bench` one for each kind of frame.
+//! said. `rgen ndr` is one hunt, `rgen bench` and
+//! `rgen rfc2544` have one for each kind of frame.
 
 use std::time::Duration;
 
 use engine::load::Load;
-use engine::run::{Offer, Outcome, Pace};
+use engine::run::{Offer, Outcome, Pace, RunPlan, open};
 use engine::search::{End, Found, Goal, Limits, Search, SearchError, Trial};
 use engine::stream::Rate;
 use port::Port;
@@ -14,7 +15,8 @@ use crate::loads::Range;
 use crate::output::ndr::{self, GoalRow, Shape, TrialRow};
 use crate::output::progress::Progress;
 use crate::output::result::{EventRow, Failure, PortRow};
-use crate::session::nanoseconds;
+use crate::session::{Session, nanoseconds, not_started};
+use crate::traffic::unmarkable;
 use crate::trials::{Trials, Tried};
 
 /// What is hunted, and where.
@@ -180,14 +182,23 @@ pub(crate) fn reach(unpaced: f64, line_pps: Option<f64>) -> (f64, &'static str) 
 }
 
 impl<'a> Hunt<'a> {
-    /// Trials on ports, whose loads are what `shape` says in bits.
-    pub(crate) fn new(trials: Trials<'a>, shape: Shape, progress: &'a Progress) -> Self {
-        Self {
-            trials,
+    /// Starts the ports of `plan`, whose loads are what `shape` says in bits. There is `rest`
+    /// before each trial; `by_totals`: nothing but what ports count in all tells losses.
+    pub(crate) fn open(
+        plan: RunPlan,
+        shape: Shape,
+        session: &'a Session,
+        progress: &'a Progress,
+        rest: Duration,
+        by_totals: bool,
+    ) -> Result<Self, Error> {
+        let standby = open(plan).map_err(|error| unmarkable(not_started(&error), &error))?;
+        Ok(Self {
+            trials: Trials::new(standby, session, progress, rest, by_totals),
             shape,
             progress,
             log: Log::default(),
-        }
+        })
     }
 
     /// How loads turn into bits, as far as links have said by now.
@@ -211,21 +222,28 @@ impl<'a> Hunt<'a> {
         self.shape.link_bps
     }
 
-    /// Runs one trial and keeps what it was; none if there is nothing to go on with.
+    /// Runs one trial; none if there is nothing to go on with.
+    pub(crate) fn run(&mut self, trial: Trial) -> Result<Option<Tried>, Error> {
+        let tried = self.offer(&for_its_time(at(trial.load), trial), trial)?;
+        Ok(tried.filter(|_| !self.log.has_ended()))
+    }
+
+    /// The same, of a trial that is over when so many frames were sent, over all ports.
+    pub(crate) fn burst(&mut self, frames: u64, trial: Trial) -> Result<Option<Tried>, Error> {
+        let offer = Offer {
+            pace: at(trial.load),
+            duration_ns: None,
+            frames_limit: Some(frames),
+        };
+        let tried = self.offer(&offer, trial)?;
+        Ok(tried.filter(|_| !self.log.has_ended()))
+    }
+
+    /// Runs one trial and keeps what it was, also if it was cut short; none if it did not run.
     ///
     /// An error before the first trial is the command's. One later costs the trials that are yet
     /// to come, and not those that were.
-    pub(crate) fn run(&mut self, pace: Pace, trial: Trial) -> Result<Option<Tried>, Error> {
-        let offer = Offer {
-            pace,
-            duration_ns: Some(nanoseconds(trial.duration)),
-            frames_limit: None,
-        };
-        self.offer(&offer, trial)
-    }
-
-    /// The same, of a trial that is `offer`.
-    pub(crate) fn offer(&mut self, offer: &Offer, trial: Trial) -> Result<Option<Tried>, Error> {
+    fn offer(&mut self, offer: &Offer, trial: Trial) -> Result<Option<Tried>, Error> {
         let tried = match self.trials.run(offer) {
             Ok(tried) => tried,
             Err(error) if self.log.rows.is_empty() => return Err(error),
@@ -260,8 +278,8 @@ impl<'a> Hunt<'a> {
         };
         let mut search = Search::new(quest.goals, limits).map_err(|error| no_search(&error))?;
         while let Some(trial) = search.next_trial().filter(|_| !self.log.has_ended()) {
-            let pace = Pace::Load(Load::Rate(Rate::Pps(trial.load)));
-            let Some(tried) = self.run(pace, trial)? else {
+            let offer = for_its_time(at(trial.load), trial);
+            let Some(tried) = self.offer(&offer, trial)? else {
                 break;
             };
             // What was cut short says nothing about the load.
@@ -307,7 +325,7 @@ impl<'a> Hunt<'a> {
             duration,
             is_warm_up: true,
         };
-        let Some(tried) = self.run(Pace::Unlimited, trial)? else {
+        let Some(tried) = self.offer(&for_its_time(Pace::Unlimited, trial), trial)? else {
             return Ok(0.0);
         };
         let ports = tried.outcome.figures.ports.iter();
@@ -350,6 +368,30 @@ impl<'a> Hunt<'a> {
         };
         let lower = found.lower.and_then(|lower| at(lower.load));
         GoalRow::new(found, &self.shape, lower, culprit.filter(|_| by_generator))
+    }
+}
+
+/// So many frames a second of each sending port.
+fn at(pps: f64) -> Pace {
+    Pace::Load(Load::Rate(Rate::Pps(pps)))
+}
+
+fn for_its_time(pace: Pace, trial: Trial) -> Offer {
+    Offer {
+        pace,
+        duration_ns: Some(nanoseconds(trial.duration)),
+        frames_limit: None,
+    }
+}
+
+/// The exit code of searches that went to their end.
+pub(crate) fn judge<'a>(mut goals: impl Iterator<Item = &'a GoalRow> + Clone) -> Exit {
+    if goals.clone().any(|goal| goal.limited_by.is_some()) {
+        Exit::Bottleneck
+    } else if goals.any(|goal| !goal.regular) {
+        Exit::NotMet
+    } else {
+        Exit::Done
     }
 }
 

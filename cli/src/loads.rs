@@ -7,8 +7,9 @@ use engine::stream::{Rate, Stream, WIRE_OVERHEAD};
 
 use crate::error::Error;
 use crate::output::ndr::Shape;
-use crate::session::Session;
+use crate::session::{Session, quantity};
 use crate::traffic::{Traffic, no_load};
+use crate::units;
 
 /// The loads to search in, in frames a second of each sending port.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +68,15 @@ fn in_order(low: f64, high: f64, unit: &str) -> Result<(), Error> {
     Err(Error::Usage {
         found: format!("loads from {low} to {high} {unit} are no range"),
         cure: "give a --min below --max".to_owned(),
+    })
+}
+
+/// What `--min` says.
+pub(crate) fn min(text: &str) -> Result<Load, Error> {
+    let min = quantity("--min", units::multiplier(text))?.load();
+    min.ok_or_else(|| Error::Usage {
+        found: "--min max: that is the other end".to_owned(),
+        cure: "--min 10kpps".to_owned(),
     })
 }
 

@@ -96,7 +96,7 @@ impl Source {
         if self.turn.is_some_and(|turn| self.made >= turn.limit) {
             return None;
         }
-        let (begins, made) = match self.turn.and_then(|turn| turn.round) {
+        let (begins, made) = match self.turn.and_then(|turn| turn.round()) {
             Some((frames, lap_ns)) => (
                 (self.made / frames).saturating_mul(lap_ns),
                 self.made % frames,

@@ -234,7 +234,7 @@ impl Criterion {
         }
         let found = match self.metric {
             Metric::Latency(_) => units::nanoseconds(value),
-            Metric::TxPps | Metric::RxPps => format!("{}pps", units::scaled(value)),
+            Metric::TxPps | Metric::RxPps => units::pps(value),
             _ => format!("{value}{unit}"),
         };
         Some(format!("{}: it is {found}", self.text))

@@ -8,7 +8,7 @@ use engine::run::{Hooks, RunError};
 use hugemem::{PageSize, Pages};
 use port::{Link, Port};
 
-use crate::args::Machine;
+use crate::args::Bed;
 use crate::cores::{Cores, Demand};
 use crate::doctor;
 use crate::error::{Error, Exit, with_causes};
@@ -54,9 +54,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens `names` as `machine` asks; `duration` is what is meant where it does not say.
-    pub(crate) fn open(machine: &Machine, names: &[String], duration: &str) -> Result<Self, Error> {
-        let duration = parse_duration(machine.duration.as_deref().unwrap_or(duration))?;
+    /// Opens `names` on `bed`, for `duration`.
+    pub(crate) fn open(bed: &Bed, names: &[String], duration: &str) -> Result<Self, Error> {
+        let duration = parse_duration(duration)?;
         if names.is_empty() {
             return Err(Error::Usage {
                 found: "no port is named".to_owned(),
@@ -67,7 +67,7 @@ impl Session {
         let host = Host::here();
         let is_nic = |name: &String| name.parse::<hw::pci::Bdf>().is_ok();
         if names.iter().any(is_nic) {
-            refuse_unready(&host, machine)?;
+            refuse_unready(&host, bed)?;
         }
         let allowed = hw::cpu::allowed().map_err(|error| Error::NotReady {
             code: "cores",
@@ -78,7 +78,7 @@ impl Session {
             workers: names.len(),
             model: names.iter().any(|name| name.starts_with("sim:")),
         };
-        let cores = Cores::assign(&host, &allowed, machine.cores.as_deref(), demand)?;
+        let cores = Cores::assign(&host, &allowed, bed.cores.as_deref(), demand)?;
         let mut warnings: Vec<String> = cores.warning(&allowed, demand).into_iter().collect();
         let clock = hw::clock::Clock::calibrate();
         if clock.source() == hw::clock::Source::Kernel {
@@ -95,7 +95,7 @@ impl Session {
         let link_bps = ports.iter_mut().map(link_bps).collect();
         let labels = ports.iter().map(|port| port.info().name.clone()).collect();
         Ok(Self {
-            pages: pages(machine.no_huge, names.iter().any(is_nic)),
+            pages: pages(bed.no_huge, names.iter().any(is_nic)),
             link_bps,
             ports,
             names: names.to_vec(),
@@ -173,6 +173,15 @@ pub(crate) fn quantity<T>(
     parsed.map_err(|source| Error::Quantity { option, source })
 }
 
+/// An option's duration; `ours` where it is left out.
+pub(crate) fn duration_or(
+    option: &'static str,
+    text: Option<&str>,
+    ours: Duration,
+) -> Result<Duration, Error> {
+    text.map_or(Ok(ours), |text| quantity(option, units::duration(text)))
+}
+
 /// A duration in nanoseconds, at most some centuries.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -187,8 +196,8 @@ fn pages(no_huge: bool, has_nic: bool) -> Pages {
 }
 
 /// NICs are not opened while a doctor's check says that they cannot be.
-fn refuse_unready(host: &Host, machine: &Machine) -> Result<(), Error> {
-    if machine.no_huge {
+fn refuse_unready(host: &Host, bed: &Bed) -> Result<(), Error> {
+    if bed.no_huge {
         return Err(Error::Usage {
             found: "--no-huge with a NIC: its memory must be hugepages".to_owned(),
             cure: "leave --no-huge out".to_owned(),

@@ -81,6 +81,19 @@ impl Traffic {
         !self.one_way || n.is_multiple_of(2)
     }
 
+    /// As [`Traffic::plan`], with frames marked unless totals tell losses.
+    pub(crate) fn plan_to_count(
+        &self,
+        session: &mut Session,
+        by_totals: bool,
+    ) -> Result<RunPlan, Error> {
+        let mut plan = self.plan(session)?;
+        if !by_totals {
+            mark_all(&mut plan);
+        }
+        Ok(plan)
+    }
+
     /// What the engine is to do, at the profile's own rates and until it is stopped. Takes the
     /// ports of `session`.
     pub(crate) fn plan(&self, session: &mut Session) -> Result<RunPlan, Error> {
@@ -216,7 +229,7 @@ fn mac(text: &str) -> Result<Mac, Error> {
 }
 
 /// Every frame carries a stamp.
-pub(crate) fn mark_all(plan: &mut RunPlan) {
+fn mark_all(plan: &mut RunPlan) {
     for stream in plan.ports.iter_mut().flat_map(|port| &mut port.streams) {
         if stream.measure == Measure::None {
             stream.measure = Measure::Count;

@@ -251,6 +251,16 @@ pub(crate) fn scaled(value: f64) -> String {
     format!("{:.3} {letter}", value / scale)
 }
 
+/// A rate in frames: `1.488 Mpps`.
+pub(crate) fn pps(value: f64) -> String {
+    format!("{}pps", scaled(value))
+}
+
+/// A rate in bits: `10.000 Gbps`.
+pub(crate) fn bps(value: f64) -> String {
+    format!("{}bps", scaled(value))
+}
+
 /// A time in the unit that keeps it readable: `3.1 µs`.
 pub(crate) fn nanoseconds(value: f64) -> String {
     match value {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Machine, Sending};
+use super::{Bed, Sending};
 
 /// `rgen bench`
 #[derive(Debug, Args)]
@@ -80,15 +80,8 @@ pub(crate) struct Bench {
     /// Also write a report with plots to this file: one page that needs nothing else.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Also write the JSON result to this file; - prints it instead of the tables.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Cores to work on, the first ports' first: 2,3 or 2-5. Left out: rgen picks.
-    #[arg(long, value_name = "LIST")]
-    cores: Option<String>,
-    /// 4 KiB pages instead of hugepages (not for NICs).
-    #[arg(long)]
-    no_huge: bool,
+    #[command(flatten)]
+    pub(crate) bed: Bed,
     /// Destination address. Left out: the other port's.
     #[arg(long, value_name = "MAC")]
     dst_mac: Option<String>,
@@ -117,18 +110,6 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Ports and the machine under them.
-    pub(crate) fn machine(&self) -> Machine {
-        Machine {
-            ports: self.ports.clone(),
-            cores: self.cores.clone(),
-            no_huge: self.no_huge,
-            duration: None,
-            output: self.output.clone(),
-            json_stream: false,
-        }
-    }
-
     /// How frames are sent; `seed` where none was given.
     pub(crate) fn sending(&self, seed: Option<u64>) -> Sending {
         Sending {

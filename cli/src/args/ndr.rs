@@ -1,10 +1,8 @@
 //! `rgen ndr`
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 
-use super::{Knobs, Machine, Sending};
+use super::{Bed, Knobs, Sending};
 
 /// `rgen ndr`
 #[derive(Debug, Args)]
@@ -18,7 +16,7 @@ pub(crate) struct Ndr {
     pub(crate) profile: String,
     /// A port; give it again for each. Two of sim:virtio are the two ends of one wire.
     #[arg(short, long = "port", value_name = "PORT")]
-    ports: Vec<String>,
+    pub(crate) ports: Vec<String>,
     #[command(flatten)]
     pub(crate) knobs: Knobs,
     /// How to search: mlrsearch (as FD.io CSIT: 1 s trials, a load is looked at for 21 s and may
@@ -69,15 +67,8 @@ pub(crate) struct Ndr {
     pub(crate) totals: bool,
     #[command(flatten)]
     pub(crate) sending: Sending,
-    /// Cores to work on, the first ports' first: 2,3 or 2-5. Left out: rgen picks.
-    #[arg(long, value_name = "LIST")]
-    cores: Option<String>,
-    /// 4 KiB pages instead of hugepages (not for NICs).
-    #[arg(long)]
-    no_huge: bool,
-    /// Also write the JSON result to this file; - prints it instead of the tables.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) bed: Bed,
 }
 
 /// How to search.
@@ -89,18 +80,4 @@ pub(crate) enum Method {
     Rfc2544,
     /// ETSI GS NFV-TST 009: one of two trials of 60 s may lose frames.
     Tst009,
-}
-
-impl Ndr {
-    /// Ports and the machine under them.
-    pub(crate) fn machine(&self) -> Machine {
-        Machine {
-            ports: self.ports.clone(),
-            cores: self.cores.clone(),
-            no_huge: self.no_huge,
-            duration: None,
-            output: self.output.clone(),
-            json_stream: false,
-        }
-    }
 }

@@ -1,10 +1,8 @@
 //! `rgen rfc2544`
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 
-use super::{Knobs, Machine, Sending};
+use super::{Bed, Knobs, Sending};
 
 /// `rgen rfc2544`
 #[derive(Debug, Args)]
@@ -20,7 +18,7 @@ pub(crate) struct Rfc2544 {
     pub(crate) profile: String,
     /// A port, twice: what is between them is tested.
     #[arg(short, long = "port", value_name = "PORT")]
-    ports: Vec<String>,
+    pub(crate) ports: Vec<String>,
     #[command(flatten)]
     pub(crate) knobs: Knobs,
     /// Which of the tests.
@@ -66,18 +64,11 @@ pub(crate) struct Rfc2544 {
     pub(crate) totals: bool,
     #[command(flatten)]
     pub(crate) sending: Sending,
-    /// Cores to work on, the first ports' first: 2,3 or 2-5. Left out: rgen picks.
-    #[arg(long, value_name = "LIST")]
-    cores: Option<String>,
-    /// 4 KiB pages instead of hugepages (not for NICs).
-    #[arg(long)]
-    no_huge: bool,
     /// Print Markdown instead of tables.
     #[arg(long)]
     pub(crate) md: bool,
-    /// Also write the JSON result to this file; - prints it instead of the tables.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) bed: Bed,
 }
 
 /// A test of RFC 2544 §26.
@@ -94,18 +85,6 @@ pub(crate) enum Test {
 }
 
 impl Rfc2544 {
-    /// Ports and the machine under them.
-    pub(crate) fn machine(&self) -> Machine {
-        Machine {
-            ports: self.ports.clone(),
-            cores: self.cores.clone(),
-            no_huge: self.no_huge,
-            duration: None,
-            output: self.output.clone(),
-            json_stream: false,
-        }
-    }
-
     /// Whether a test is among those asked for.
     pub(crate) fn does(&self, test: Test) -> bool {
         self.test.contains(&test)

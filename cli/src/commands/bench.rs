@@ -7,24 +7,24 @@
 use std::time::{Duration, Instant};
 
 use engine::load::Load;
-use engine::run::{Pace, RunPlan, open};
+use engine::run::RunPlan;
 use engine::search::{Goal, Limits, Search, Trial};
-use engine::stream::{Measure, Rate, Stream, WIRE_OVERHEAD};
+use engine::stream::{Measure, Rate, Stream};
 
 use super::Manner;
 use crate::args::{Bench, Knobs};
 use crate::error::{Error, Exit};
 use crate::hunt::{Catch, Hunt, Quest, Tally, no_search, reach};
-use crate::loads::{Range, shape};
+use crate::loads::{Range, min, shape};
 use crate::output::bench::{self, BenchDocument, BenchRow, LatencyAt, PortAbout};
 use crate::output::ndr::{SearchConfig, Shape};
 use crate::output::progress::Progress;
 use crate::output::saved::Saved;
 use crate::output::schema::Schema;
 use crate::output::{self, html};
-use crate::session::{Session, not_started, quantity};
-use crate::traffic::{Traffic, mark_all, unmarkable};
-use crate::trials::{Trials, Tried};
+use crate::session::{Session, duration_or, quantity};
+use crate::traffic::Traffic;
+use crate::trials::Tried;
 use crate::units;
 
 /// Frames a second that measure latency: a share of all, within bounds.
@@ -58,25 +58,18 @@ impl Wanted {
                 cure: "rgen bench -p sim:ixgbe -p sim:ixgbe".to_owned(),
             });
         }
-        let time = |option, text: Option<&str>, ours: Duration| {
-            text.map_or(Ok(ours), |text| quantity(option, units::duration(text)))
-        };
-        let goal = goal(args, &time)?;
+        let goal = goal(args)?;
         Search::new(&[goal], Limits::default()).map_err(|error| no_search(&error))?;
         let (limit, latency_time) = match args.full {
             true => (1200, Duration::from_secs(5)),
             false => (60, Duration::from_secs(1).max(goal.final_trial)),
         };
-        let limit = time("--limit", args.limit.as_deref(), Duration::from_secs(limit))?;
-        let min = quantity("--min", units::multiplier(&args.min))?.load();
+        let limit = duration_or("--limit", args.limit.as_deref(), Duration::from_secs(limit))?;
         let shares = args.latency_at.iter().map(|text| share(text));
         Ok(Self {
+            min: min(&args.min)?,
             kinds: kinds(args)?,
             goal,
-            min: min.ok_or_else(|| Error::Usage {
-                found: "--min max: that is the other end".to_owned(),
-                cure: "--min 10kpps".to_owned(),
-            })?,
             limit,
             rest: quantity("--rest", units::duration(&args.rest))?,
             shares: shares.collect::<Result<_, _>>()?,
@@ -90,16 +83,13 @@ impl Wanted {
 }
 
 /// CSIT's goal, or one that takes a quarter of a minute.
-fn goal(
-    args: &Bench,
-    time: &impl Fn(&'static str, Option<&str>, Duration) -> Result<Duration, Error>,
-) -> Result<Goal, Error> {
+fn goal(args: &Bench) -> Result<Goal, Error> {
     let csit = Goal::ndr();
     let ours = match args.full {
         true => csit.final_trial,
         false => Duration::from_millis(500),
     };
-    let trial = time("--duration", args.duration.as_deref(), ours)?;
+    let trial = duration_or("--duration", args.duration.as_deref(), ours)?;
     let width = match &args.width {
         Some(text) => quantity("--width", units::share(text))?,
         None if args.full => csit.width,
@@ -151,18 +141,17 @@ fn kinds(args: &Bench) -> Result<Vec<Kind>, Error> {
 
 /// Measures, and prints what was found.
 pub(super) fn run(args: &Bench, manner: Manner) -> Result<Exit, Error> {
-    let machine = args.machine();
-    let manner = manner.for_output(&machine);
+    let manner = manner.for_output(&args.bed);
     if manner.json && (args.csv || args.md) {
         return Err(Error::Usage {
             found: "JSON and another form are asked for, and there is one output".to_owned(),
             cure: "-o FILE writes the JSON result to a file".to_owned(),
         });
     }
-    let saved = Saved::open(machine.output_file())?;
+    let saved = Saved::open(args.bed.output_file())?;
     let report = Saved::open(args.html.as_deref())?;
     let wanted = Wanted::new(args)?;
-    let session = Session::open(&machine, &args.ports, "1s")?;
+    let session = Session::open(&args.bed, &args.ports, "1s")?;
     let progress = Progress::new(manner, false);
     let document = Bencher::new(args, &wanted, session, &progress).carry_out()?;
     progress.end();
@@ -177,9 +166,7 @@ pub(super) fn run(args: &Bench, manner: Manner) -> Result<Exit, Error> {
     } else {
         output::result(&bench::page(&document))?;
     }
-    for failure in &document.failures {
-        output::say(&format!("error[port-failed]: {}", failure.error));
-    }
+    output::failures(&document.failures);
     let mut exit = document.exit;
     if report.is_asked() {
         exit = report.save_text(&html::page(&document)?, exit);
@@ -220,9 +207,7 @@ impl<'a> Bencher<'a> {
     /// Measures all kinds of frames, or as many as the ports bear.
     fn carry_out(mut self) -> Result<BenchDocument, Error> {
         let began = Instant::now();
-        for warning in &self.tally.warnings {
-            self.progress.remark(&format!("warning: {warning}"));
-        }
+        self.progress.warn(&self.tally.warnings);
         for kind in &self.wanted.kinds {
             if self.tally.has_ended() {
                 break;
@@ -255,25 +240,16 @@ impl<'a> Bencher<'a> {
         }
     }
 
-    /// What is sent, its frames marked where totals do not tell losses.
-    fn plan(&mut self, kind: &Kind) -> Result<RunPlan, Error> {
-        let mut plan = kind.traffic.plan(&mut self.session)?;
-        if !self.by_totals {
-            mark_all(&mut plan);
-        }
-        Ok(plan)
-    }
-
     /// Starts the ports.
     fn open(&self, plan: RunPlan, shape: Shape) -> Result<Hunt<'_>, Error> {
-        let standby = open(plan).map_err(|error| unmarkable(not_started(&error), &error))?;
-        let (session, totals) = (&self.session, self.args.totals);
-        let trials = Trials::new(standby, session, self.progress, self.wanted.rest, totals);
-        Ok(Hunt::new(trials, shape, self.progress))
+        let (rest, totals) = (self.wanted.rest, self.args.totals);
+        Hunt::open(plan, shape, &self.session, self.progress, rest, totals)
     }
 
     fn find_ndr(&mut self, kind: &Kind, row: &mut BenchRow) -> Result<(), Error> {
-        let plan = self.plan(kind)?;
+        let plan = kind
+            .traffic
+            .plan_to_count(&mut self.session, self.by_totals)?;
         let shape = shape(&plan, &self.session);
         let mut config =
             kind.traffic
@@ -316,8 +292,7 @@ impl<'a> Bencher<'a> {
         // Now that links are up.
         if let Some(shape) = &mut row.shape {
             shape.link_bps = hunt.link_bps(|n| kind.traffic.sends(n)).or(shape.link_bps);
-            let wire = (shape.mean_size + WIRE_OVERHEAD as f64) * 8.0;
-            row.line_pps = shape.link_bps.map(|bps| bps as f64 / wire);
+            row.line_pps = shape.line_pps();
         }
         row.unpaced_pps = Some(unpaced).filter(|pps| *pps > 0.0);
         if self.is_sink {
@@ -343,7 +318,9 @@ impl<'a> Bencher<'a> {
     fn find_latency(&mut self, kind: &Kind, row: &mut BenchRow, ndr: f64) -> Result<(), Error> {
         let (of_all, least, most) = PROBES;
         let probe_pps = (ndr * of_all).clamp(least, most);
-        let mut plan = self.plan(kind)?;
+        let mut plan = kind
+            .traffic
+            .plan_to_count(&mut self.session, self.by_totals)?;
         let shape = shape(&plan, &self.session);
         add_probes(&mut plan, probe_pps);
         let mut hunt = self.open(plan, shape)?;
@@ -376,13 +353,9 @@ impl<'a> Bencher<'a> {
                 },
                 is_warm_up,
             };
-            let pace = Pace::Load(Load::Rate(Rate::Pps(load)));
-            let Some(tried) = hunt.run(pace, trial)? else {
+            let Some(tried) = hunt.run(trial)? else {
                 break;
             };
-            if hunt.log().has_ended() {
-                break;
-            }
             if !is_warm_up {
                 let at = latency(&tried, share, load + probe_pps, probe_pps);
                 self.progress.remark(&bench::latency_remark(&at));

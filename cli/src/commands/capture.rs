@@ -25,15 +25,14 @@ const COPIES: usize = 1024;
 
 /// Captures until the time is over, enough is written, or Ctrl-C comes.
 pub(super) fn run(args: &Capture, manner: Manner) -> Result<Exit, Error> {
-    let manner = manner.for_output(&args.machine);
+    let manner = manner.for_output(&args.machine.bed);
     let rotation = rotation(args, manner)?;
     let filter = args.filter.as_deref().map(Filter::new).transpose()?;
-    let saved = Saved::open(args.machine.output_file())?;
-    let mut session = Session::open(&args.machine, &args.machine.ports, "forever")?;
+    let saved = Saved::open(args.machine.bed.output_file())?;
+    let duration = args.machine.duration.as_deref().unwrap_or("forever");
+    let mut session = Session::open(&args.machine.bed, &args.machine.ports, duration)?;
     let progress = Progress::new(manner, args.machine.json_stream);
-    for warning in &session.warnings {
-        progress.remark(&format!("warning: {warning}"));
-    }
+    progress.warn(&session.warnings);
     let count = session.ports.len();
     let interfaces = interfaces(args, &session);
     let longest = session.ports.iter().map(|port| port.longest()).max();

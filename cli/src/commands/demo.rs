@@ -2,7 +2,7 @@
 
 use super::Manner;
 use super::run::measure_only;
-use crate::args::{Demo, Knobs, Machine, Run, Sending};
+use crate::args::{Bed, Demo, Knobs, Machine, Run, Sending};
 use crate::error::{Error, Exit};
 use crate::output;
 use crate::output::result::RunDocument;
@@ -45,10 +45,12 @@ fn arguments(duration: &str) -> Run {
         profile: "latency".to_owned(),
         machine: Machine {
             ports: vec![PORT.to_owned(), PORT.to_owned()],
-            cores: None,
-            no_huge: false,
             duration: Some(duration.to_owned()),
-            output: None,
+            bed: Bed {
+                cores: None,
+                no_huge: false,
+                output: None,
+            },
             json_stream: false,
         },
         knobs: Knobs {

@@ -19,14 +19,13 @@ use crate::session::{Session, nanoseconds, not_started};
 
 /// Forwards until the time is over or Ctrl-C comes; without a time, Ctrl-C is its proper end.
 pub(super) fn run(args: &Fwd, manner: Manner) -> Result<Exit, Error> {
-    let manner = manner.for_output(&args.machine);
-    let saved = Saved::open(args.machine.output_file())?;
-    let mut session = Session::open(&args.machine, &args.machine.ports, "forever")?;
+    let manner = manner.for_output(&args.machine.bed);
+    let saved = Saved::open(args.machine.bed.output_file())?;
+    let duration = args.machine.duration.as_deref().unwrap_or("forever");
+    let mut session = Session::open(&args.machine.bed, &args.machine.ports, duration)?;
     let config = config(args, &session);
     let progress = Progress::new(manner, args.machine.json_stream);
-    for warning in &session.warnings {
-        progress.remark(&format!("warning: {warning}"));
-    }
+    progress.warn(&session.warnings);
     progress.remark(&format!(
         "{} on {}; Ctrl-C stops",
         config.profile,
@@ -136,7 +135,7 @@ fn config(args: &Fwd, session: &Session) -> Config {
         duration_s: session.duration.map(|time| time.as_secs_f64()),
         cores: session.cores.workers.clone(),
         model_core: session.cores.model,
-        hugepages: !args.machine.no_huge,
+        hugepages: !args.machine.bed.no_huge,
         catch_up_s: None,
         drain_s: 1.0,
         streams: Vec::new(),

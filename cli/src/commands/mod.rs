@@ -14,7 +14,7 @@ mod run;
 mod show;
 
 use self::bind::Way;
-use crate::args::{Cli, Command, Machine};
+use crate::args::{Bed, Cli, Command};
 use crate::error::{Error, Exit};
 
 /// How to talk, for every command.
@@ -30,9 +30,9 @@ pub(crate) struct Manner {
 
 impl Manner {
     /// The same, with the JSON result on stdout where `-o -` asks for it.
-    fn for_output(self, machine: &Machine) -> Self {
+    fn for_output(self, bed: &Bed) -> Self {
         Self {
-            json: self.json || machine.output_to_stdout(),
+            json: self.json || bed.output_to_stdout(),
             ..self
         }
     }

@@ -3,23 +3,21 @@
 use std::time::{Duration, Instant};
 
 use engine::load::Load;
-use engine::run::open;
 use engine::search::{Goal, Limits, Search};
 use engine::stream::Rate;
 
 use super::Manner;
 use crate::args::{Method, Ndr};
 use crate::error::{Error, Exit};
-use crate::hunt::{Catch, Hunt, Log, Quest, no_search};
-use crate::loads::{Range, knows_speed, shape};
+use crate::hunt::{Catch, Hunt, Log, Quest, judge, no_search};
+use crate::loads::{Range, knows_speed, min, shape};
 use crate::output;
-use crate::output::ndr::{self, GoalRow, NdrDocument, SearchConfig, Shape};
+use crate::output::ndr::{self, NdrDocument, SearchConfig, Shape};
 use crate::output::progress::Progress;
 use crate::output::saved::Saved;
 use crate::output::schema::Schema;
-use crate::session::{Session, not_started, quantity};
-use crate::traffic::{Traffic, mark_all, unmarkable};
-use crate::trials::Trials;
+use crate::session::{Session, quantity};
+use crate::traffic::Traffic;
 use crate::units;
 
 /// Everything of a search that the command line says, checked before a port is opened.
@@ -38,20 +36,12 @@ struct Wanted {
 
 impl Wanted {
     fn new(args: &Ndr) -> Result<Self, Error> {
-        let machine = args.machine();
-        let traffic = Traffic::new(&args.profile, &args.knobs, &machine.ports, &args.sending)?;
+        let traffic = Traffic::new(&args.profile, &args.knobs, &args.ports, &args.sending)?;
         let time = |option, text: &str| quantity(option, units::duration(text));
-        let load = |option, text: &str| {
-            let multiplier = quantity(option, units::multiplier(text))?;
-            Ok::<_, Error>(multiplier.load())
-        };
-        let min = load("--min", &args.min)?.ok_or_else(|| Error::Usage {
-            found: "--min max: that is the other end".to_owned(),
-            cure: "--min 10kpps".to_owned(),
-        })?;
+        let min = min(&args.min)?;
         let line = Some(Load::Rate(Rate::LinePercent(100.0)));
         let max = match &args.max {
-            Some(text) => load("--max", text)?,
+            Some(text) => quantity("--max", units::multiplier(text))?.load(),
             None => line,
         };
         let (goals, limit) = (goals(args)?, time("--limit", &args.limit)?);
@@ -119,16 +109,12 @@ fn goals(args: &Ndr) -> Result<Vec<Goal>, Error> {
 
 /// Searches, and prints what was found.
 pub(super) fn run(args: &Ndr, manner: Manner) -> Result<Exit, Error> {
-    let machine = args.machine();
-    let manner = manner.for_output(&machine);
-    let saved = Saved::open(machine.output_file())?;
+    let manner = manner.for_output(&args.bed);
+    let saved = Saved::open(args.bed.output_file())?;
     let wanted = Wanted::new(args)?;
-    let mut session = Session::open(&machine, &wanted.traffic.ports, "1s")?;
-    let mut plan = wanted.traffic.plan(&mut session)?;
+    let mut session = Session::open(&args.bed, &wanted.traffic.ports, "1s")?;
     let by_totals = args.totals || session.is_exact();
-    if !by_totals {
-        mark_all(&mut plan);
-    }
+    let plan = wanted.traffic.plan_to_count(&mut session, by_totals)?;
     let max = wanted
         .max
         .filter(|_| knows_speed(&plan, &session) || !wanted.max_is_ours);
@@ -146,26 +132,23 @@ pub(super) fn run(args: &Ndr, manner: Manner) -> Result<Exit, Error> {
     let shape = shape(&plan, &session);
     let mut config = wanted
         .traffic
-        .config("ndr", &session, &plan, !machine.no_huge);
+        .config("ndr", &session, &plan, !args.bed.no_huge);
     // A search has rates of its own.
     config
         .streams
         .iter_mut()
         .for_each(|stream| stream.pps = None);
     let progress = Progress::new(manner, false);
-    for warning in &session.warnings {
-        progress.remark(&format!("warning: {warning}"));
-    }
+    progress.warn(&session.warnings);
     progress.remark(&format!(
         "searching with {} on {}, seed {}",
         config.profile,
         config.ports.join(" and "),
         wanted.traffic.seed
     ));
-    let standby = open(plan).map_err(|error| unmarkable(not_started(&error), &error))?;
-    let trials = Trials::new(standby, &session, &progress, wanted.rest, args.totals);
+    let (rest, totals) = (wanted.rest, args.totals);
+    let mut hunt = Hunt::open(plan, shape, &session, &progress, rest, totals)?;
     let began = Instant::now();
-    let mut hunt = Hunt::new(trials, shape, &progress);
     let caught = hunt.search(&quest)?;
     let (log, _) = hunt.close();
     progress.end();
@@ -181,9 +164,7 @@ pub(super) fn run(args: &Ndr, manner: Manner) -> Result<Exit, Error> {
     } else {
         output::result(&ndr::page(&document))?;
     }
-    for failure in &document.failures {
-        output::say(&format!("error[port-failed]: {}", failure.error));
-    }
+    output::failures(&document.failures);
     saved.save(&document, exit)
 }
 
@@ -209,7 +190,7 @@ fn search_config(args: &Ndr, wanted: &Wanted, by_totals: bool) -> Option<SearchC
 
 /// What was found, but for how it was searched and where.
 fn document(caught: Catch, log: Log, shape: Shape) -> (NdrDocument, Exit) {
-    let exit = log.exit().unwrap_or_else(|| judge(&caught.goals));
+    let exit = log.exit().unwrap_or_else(|| judge(caught.goals.iter()));
     let document = NdrDocument {
         schema: Schema::Ndr,
         version: env!("CARGO_PKG_VERSION"),
@@ -233,15 +214,4 @@ fn document(caught: Catch, log: Log, shape: Shape) -> (NdrDocument, Exit) {
         machine: None,
     };
     (document, exit)
-}
-
-/// The exit code of a search that went to its end.
-fn judge(goals: &[GoalRow]) -> Exit {
-    if goals.iter().any(|goal| goal.limited_by.is_some()) {
-        Exit::Bottleneck
-    } else if goals.iter().any(|goal| !goal.regular) {
-        Exit::NotMet
-    } else {
-        Exit::Done
-    }
 }

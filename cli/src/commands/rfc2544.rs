@@ -7,15 +7,15 @@
 use std::time::{Duration, Instant};
 
 use engine::load::Load;
-use engine::run::{Offer, Pace, RunPlan, open};
+use engine::run::RunPlan;
 use engine::search::{Goal, Limits, Search, Trial};
 use engine::stream::{Measure, Mode, Rate, Stream};
 
 use super::Manner;
 use crate::args::{Knobs, Rfc2544, Test};
 use crate::error::{Error, Exit};
-use crate::hunt::{Hunt, Quest, Tally, no_search, reach};
-use crate::loads::{Range, shape};
+use crate::hunt::{Hunt, Quest, Tally, judge, no_search, reach};
+use crate::loads::{Range, min, shape};
 use crate::output;
 use crate::output::bench::PortAbout;
 use crate::output::ndr::Shape;
@@ -24,9 +24,8 @@ use crate::output::result::Config;
 use crate::output::rfc2544::{self, BurstRow, LossAt, RfcDocument, RfcLatency, SizeRow};
 use crate::output::saved::Saved;
 use crate::output::schema::Schema;
-use crate::session::{Session, nanoseconds, not_started, quantity};
-use crate::traffic::{Traffic, mark_all, unmarkable};
-use crate::trials::Trials;
+use crate::session::{Session, duration_or, nanoseconds, quantity};
+use crate::traffic::Traffic;
 use crate::units;
 
 /// Frames a second that are timed where one is not enough.
@@ -49,21 +48,20 @@ struct Wanted {
 
 impl Wanted {
     fn new(args: &Rfc2544) -> Result<Self, Error> {
-        let ports = args.machine().ports;
-        if ports.len() != 2 {
+        if args.ports.len() != 2 {
             return Err(Error::Usage {
-                found: format!("two ports test a device, and {} are named", ports.len()),
+                found: format!(
+                    "two ports test a device, and {} are named",
+                    args.ports.len()
+                ),
                 cure: "rgen rfc2544 -p 0000:3b:00.0 -p 0000:3b:00.1".to_owned(),
             });
         }
-        let time = |option, text: Option<&str>, ours: Duration| {
-            text.map_or(Ok(ours), |text| quantity(option, units::duration(text)))
-        };
         let (trial, rest) = match args.strict {
             true => (Duration::from_secs(60), Duration::from_secs(5)),
             false => (Duration::from_millis(300), Duration::ZERO),
         };
-        let trial = time("--duration", args.duration.as_deref(), trial)?;
+        let trial = duration_or("--duration", args.duration.as_deref(), trial)?;
         let width = match &args.width {
             Some(text) => quantity("--width", units::share(text))?,
             None if args.strict => 0.001,
@@ -84,15 +82,11 @@ impl Wanted {
                 cure: "--step 10%".to_owned(),
             });
         }
-        let min = quantity("--min", units::multiplier(&args.min))?.load();
         Ok(Self {
-            kinds: kinds(args, &ports)?,
+            min: min(&args.min)?,
+            kinds: kinds(args)?,
             goal,
-            min: min.ok_or_else(|| Error::Usage {
-                found: "--min max: that is the other end".to_owned(),
-                cure: "--min 10kpps".to_owned(),
-            })?,
-            rest: time("--rest", args.rest.as_deref(), rest)?,
+            rest: duration_or("--rest", args.rest.as_deref(), rest)?,
             step,
             latency: match args.strict {
                 true => (trial * 2, 20),
@@ -106,7 +100,7 @@ impl Wanted {
     }
 }
 
-fn kinds(args: &Rfc2544, ports: &[String]) -> Result<Vec<(String, Traffic)>, Error> {
+fn kinds(args: &Rfc2544) -> Result<Vec<(String, Traffic)>, Error> {
     let mut kinds: Vec<(String, Traffic)> = Vec::new();
     for size in &args.size {
         let mut tunables = args.knobs.tunables.clone();
@@ -114,7 +108,7 @@ fn kinds(args: &Rfc2544, ports: &[String]) -> Result<Vec<(String, Traffic)>, Err
         let mut sending = args.sending.clone();
         let first = kinds.first().map(|(_, traffic)| traffic.seed);
         sending.seed = sending.seed.or(first);
-        let traffic = Traffic::new(&args.profile, &Knobs { tunables }, ports, &sending)?;
+        let traffic = Traffic::new(&args.profile, &Knobs { tunables }, &args.ports, &sending)?;
         kinds.push((size.clone(), traffic));
     }
     if kinds.is_empty() || args.test.is_empty() {
@@ -128,11 +122,10 @@ fn kinds(args: &Rfc2544, ports: &[String]) -> Result<Vec<(String, Traffic)>, Err
 
 /// Tests, and prints what was found.
 pub(super) fn run(args: &Rfc2544, manner: Manner) -> Result<Exit, Error> {
-    let machine = args.machine();
-    let manner = manner.for_output(&machine);
-    let saved = Saved::open(machine.output_file())?;
+    let manner = manner.for_output(&args.bed);
+    let saved = Saved::open(args.bed.output_file())?;
     let wanted = Wanted::new(args)?;
-    let session = Session::open(&machine, &machine.ports, "1s")?;
+    let session = Session::open(&args.bed, &args.ports, "1s")?;
     let progress = Progress::new(manner, false);
     let (document, exit) = Tester::new(args, &wanted, session, &progress).carry_out()?;
     progress.end();
@@ -143,9 +136,7 @@ pub(super) fn run(args: &Rfc2544, manner: Manner) -> Result<Exit, Error> {
     } else {
         output::result(&rfc2544::page(&document))?;
     }
-    for failure in &document.failures {
-        output::say(&format!("error[port-failed]: {}", failure.error));
-    }
+    output::failures(&document.failures);
     saved.save(&document, exit)
 }
 
@@ -185,9 +176,7 @@ impl<'a> Tester<'a> {
     /// Tests all sizes, or as many as the ports bear.
     fn carry_out(mut self) -> Result<(RfcDocument, Exit), Error> {
         let began = Instant::now();
-        for warning in &self.tally.warnings {
-            self.progress.remark(&format!("warning: {warning}"));
-        }
+        self.progress.warn(&self.tally.warnings);
         let wanted = self.wanted;
         for (size, traffic) in &wanted.kinds {
             if self.tally.has_ended() {
@@ -206,7 +195,7 @@ impl<'a> Tester<'a> {
     }
 
     fn test(&mut self, traffic: &Traffic, row: &mut SizeRow) -> Result<(), Error> {
-        let plan = self.plan(traffic)?;
+        let plan = traffic.plan_to_count(&mut self.session, self.by_totals)?;
         let shape = shape(&plan, &self.session);
         let hugepages = self.session.uses_hugepages();
         let config = traffic.config("rfc2544", &self.session, &plan, hugepages);
@@ -227,21 +216,10 @@ impl<'a> Tester<'a> {
         }
     }
 
-    /// What is sent, its frames marked where totals do not tell losses.
-    fn plan(&mut self, traffic: &Traffic) -> Result<RunPlan, Error> {
-        let mut plan = traffic.plan(&mut self.session)?;
-        if !self.by_totals {
-            mark_all(&mut plan);
-        }
-        Ok(plan)
-    }
-
     /// Starts the ports.
     fn open(&self, plan: RunPlan, shape: Shape) -> Result<Hunt<'_>, Error> {
-        let standby = open(plan).map_err(|error| unmarkable(not_started(&error), &error))?;
-        let (session, totals) = (&self.session, self.args.totals);
-        let trials = Trials::new(standby, session, self.progress, self.wanted.rest, totals);
-        Ok(Hunt::new(trials, shape, self.progress))
+        let (rest, totals) = (self.wanted.rest, self.args.totals);
+        Hunt::open(plan, shape, &self.session, self.progress, rest, totals)
     }
 
     /// All tests but that of latency.
@@ -306,13 +284,9 @@ impl<'a> Tester<'a> {
                 duration: self.wanted.goal.final_trial,
                 is_warm_up: false,
             };
-            let pace = Pace::Load(Load::Rate(Rate::Pps(trial.load)));
-            let Some(tried) = hunt.run(pace, trial)? else {
+            let Some(tried) = hunt.run(trial)? else {
                 break;
             };
-            if hunt.log().has_ended() {
-                break;
-            }
             let finding = tried.finding;
             let missing = finding.lost + finding.unsent;
             good = if missing == 0 { good + 1 } else { 0 };
@@ -373,22 +347,14 @@ impl<'a> Tester<'a> {
         while failed - passed > 1
             && (failed - passed) as f64 > failed as f64 * self.wanted.goal.width
         {
-            let offer = Offer {
-                pace: Pace::Load(Load::Rate(Rate::Pps(row.max_pps))),
-                duration_ns: None,
-                frames_limit: Some(next * ports),
-            };
             let trial = Trial {
                 load: row.max_pps,
                 duration: Duration::from_secs_f64(next as f64 / row.max_pps),
                 is_warm_up: true,
             };
-            let Some(tried) = hunt.offer(&offer, trial)? else {
+            let Some(tried) = hunt.burst(next * ports, trial)? else {
                 return Ok(None);
             };
-            if hunt.log().has_ended() {
-                return Ok(None);
-            }
             let finding = tried.finding;
             self.progress.remark(&format!(
                 "  burst of {next}: lost {}, not sent {}",
@@ -409,7 +375,7 @@ impl<'a> Tester<'a> {
     fn latency(&mut self, traffic: &Traffic, row: &mut SizeRow, pps: f64) -> Result<(), Error> {
         let (duration, repeats) = self.wanted.latency;
         let tagged = self.args.strict;
-        let mut plan = self.plan(traffic)?;
+        let mut plan = traffic.plan_to_count(&mut self.session, self.by_totals)?;
         let shape = shape(&plan, &self.session);
         add_timed(&mut plan, tagged.then_some(duration / 2));
         let mut hunt = self.open(plan, shape)?;
@@ -429,7 +395,10 @@ impl<'a> Tester<'a> {
 
     fn document(self, took: Duration) -> (RfcDocument, Exit) {
         let complete = !self.tally.has_ended();
-        let exit = self.tally.exit.unwrap_or_else(|| judge(&self.rows));
+        let exit = self.tally.exit.unwrap_or_else(|| {
+            let rows = self.rows.iter();
+            judge(rows.filter_map(|row| row.throughput.as_ref()))
+        });
         let document = RfcDocument {
             schema: Schema::Rfc2544,
             version: env!("CARGO_PKG_VERSION"),
@@ -464,13 +433,9 @@ fn timed(
     let mut at: Option<RfcLatency> = None;
     let mut means = 0.0;
     for done in 1..=repeats {
-        let pace = Pace::Load(Load::Rate(Rate::Pps(trial.load)));
-        let Some(tried) = hunt.run(pace, trial)? else {
+        let Some(tried) = hunt.run(trial)? else {
             break;
         };
-        if hunt.log().has_ended() {
-            break;
-        }
         let streams = tried.outcome.figures.streams.iter();
         let latencies = streams.filter_map(|stream| stream.latency);
         let Some(worst) = latencies.max_by(|a, b| a.mean.total_cmp(&b.mean)) else {
@@ -506,18 +471,6 @@ fn add_timed(plan: &mut RunPlan, middle: Option<Duration>) {
             ..stream.clone()
         });
         port.streams.extend(timed);
-    }
-}
-
-/// The exit code of tests that went to their end.
-fn judge(rows: &[SizeRow]) -> Exit {
-    let mut goals = rows.iter().filter_map(|row| row.throughput.as_ref());
-    if goals.clone().any(|goal| goal.limited_by.is_some()) {
-        Exit::Bottleneck
-    } else if goals.any(|goal| !goal.regular) {
-        Exit::NotMet
-    } else {
-        Exit::Done
     }
 }
 

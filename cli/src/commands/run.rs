@@ -19,7 +19,7 @@ use crate::output::{self, summary};
 use crate::require::{Criterion, Latency, Measured};
 use crate::session::{Session, nanoseconds, not_started, quantity};
 use crate::traffic::{Traffic, no_load};
-use crate::units::{self, Multiplier, grouped, scaled};
+use crate::units::{self, Multiplier, bps, grouped};
 
 /// Everything of a run that the command line says, checked before a port is opened.
 struct Wanted {
@@ -51,8 +51,8 @@ impl Wanted {
 
 /// Sends, receives, counts, and prints what became of it.
 pub(super) fn run(args: &Run, manner: Manner) -> Result<Exit, Error> {
-    let manner = manner.for_output(&args.machine);
-    let saved = Saved::open(args.machine.output_file())?;
+    let manner = manner.for_output(&args.machine.bed);
+    let saved = Saved::open(args.machine.bed.output_file())?;
     let (document, exit) = measure_only(args, manner)?;
     print(&document, manner, args.machine.json_stream)?;
     saved.save(&document, exit)
@@ -61,13 +61,12 @@ pub(super) fn run(args: &Run, manner: Manner) -> Result<Exit, Error> {
 /// Sends, receives and counts; the document is not printed yet.
 pub(super) fn measure_only(args: &Run, manner: Manner) -> Result<(RunDocument, Exit), Error> {
     let wanted = Wanted::new(args)?;
-    let mut session = Session::open(&args.machine, &wanted.traffic.ports, "10s")?;
+    let duration = args.machine.duration.as_deref().unwrap_or("10s");
+    let mut session = Session::open(&args.machine.bed, &wanted.traffic.ports, duration)?;
     let plan = plan(&wanted, &mut session)?;
     let config = config(args, &wanted, &session, &plan);
     let progress = Progress::new(manner, args.machine.json_stream);
-    for warning in &session.warnings {
-        progress.remark(&format!("warning: {warning}"));
-    }
+    progress.warn(&session.warnings);
     progress.remark(&announcement(&config, wanted.traffic.seed));
     carry_out(plan, config, &wanted, session, &progress)
 }
@@ -85,9 +84,7 @@ pub(super) fn print(
     } else {
         output::result(&summary::page(document))?;
     }
-    for failure in &document.failures {
-        output::say(&format!("error[port-failed]: {}", failure.error));
-    }
+    output::failures(&document.failures);
     Ok(())
 }
 
@@ -158,9 +155,9 @@ fn too_much(port: &str, streams: &[Stream], link_bps: Option<u64>) -> Option<Str
     let asked: f64 = streams.iter().map(load).sum();
     (asked > line * 1.0001).then(|| {
         format!(
-            "{port}: {}bps of L1 were asked for, and the link carries {}bps",
-            scaled(asked),
-            scaled(line)
+            "{port}: {} of L1 were asked for, and the link carries {}",
+            bps(asked),
+            bps(line)
         )
     })
 }
@@ -326,6 +323,6 @@ fn config(args: &Run, wanted: &Wanted, session: &Session, plan: &RunPlan) -> Con
         duration_s: session.duration.map(|time| time.as_secs_f64()),
         ..wanted
             .traffic
-            .config("run", session, plan, !args.machine.no_huge)
+            .config("run", session, plan, !args.machine.bed.no_huge)
     }
 }

@@ -19,6 +19,7 @@ use serde::ser::{SerializeSeq, Serializer};
 use super::Manner;
 use crate::args::Show;
 use crate::error::{Error, Exit, with_causes};
+use crate::output::grid::or_dash;
 use crate::output::schema::Schema;
 use crate::output::{self, text};
 use crate::preview::{Preview, Shown};
@@ -269,7 +270,7 @@ fn head(view: &View) -> String {
         table.add_row(vec![
             stream.name.clone(),
             sizes(&stream.frames),
-            pps.map_or("-".to_owned(), |pps| format!("{}pps", scaled(pps))),
+            or_dash(*pps, units::pps),
             mode(stream.mode),
             measure(stream.measure).to_owned(),
             if varies.is_empty() {

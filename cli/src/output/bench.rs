@@ -18,17 +18,16 @@
 //! line, loss, ring, cpu, away, or unknown where a search did not come to its end.
 
 use engine::run::Quantile;
-use engine::stream::WIRE_OVERHEAD;
 use serde::{Serialize, Serializer};
 
-use super::grid::Grid;
+use super::grid::{Grid, or_dash};
 use super::ndr::{GoalRow, SearchConfig, Shape, TrialRow};
 use super::result::{Config, EventRow, Failure, LatencyRow};
 use super::schema::Schema;
 use crate::error::Exit;
 use crate::host::Fingerprint;
 use crate::session::Session;
-use crate::units::{grouped, nanoseconds, scaled};
+use crate::units::{bps, grouped, nanoseconds, pps};
 
 /// What a benchmark came to.
 #[derive(Debug, Serialize)]
@@ -196,14 +195,6 @@ impl BenchRow {
     }
 }
 
-fn or_dash<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
-    value.map_or("-".to_owned(), write)
-}
-
-fn pps(value: f64) -> String {
-    format!("{}pps", scaled(value))
-}
-
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
@@ -242,10 +233,8 @@ fn bits(document: &BenchDocument) -> Grid {
     let found = document.rows.iter().filter(|row| row.ndr_pps().is_some());
     let row = |row: &BenchRow| {
         let goal = row.ndr.as_ref();
-        let bits = |bps: Option<f64>| or_dash(bps, |bps| format!("{}bps", scaled(bps)));
-        let wire = row
-            .shape
-            .map(|shape| (shape.mean_size, shape.mean_size + WIRE_OVERHEAD as f64));
+        let bits = |rate: Option<f64>| or_dash(rate, bps);
+        let wire = row.shape.map(|shape| (shape.mean_size, shape.wire_size()));
         let received = |size: Option<f64>| size.zip(row.rx_pps).map(|(size, pps)| size * 8.0 * pps);
         vec![
             row.size.clone(),
@@ -334,7 +323,7 @@ pub(crate) fn heading(document: &BenchDocument) -> String {
     let names: Vec<&str> = document.ports.iter().map(|port| &port.port[..]).collect();
     let shape = document.rows.first().and_then(|row| row.shape);
     let line = match shape.and_then(|shape| shape.link_bps) {
-        Some(bps) => format!("a line of {}bps", scaled(bps as f64)),
+        Some(speed) => format!("a line of {}", bps(speed as f64)),
         None => "a link that does not say its speed".to_owned(),
     };
     let (arrow, way) = if document.one_way {

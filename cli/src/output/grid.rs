@@ -14,6 +14,11 @@ pub(crate) struct Grid {
     pub(crate) numbers: usize,
 }
 
+/// What is written in a cell; a dash where there is nothing.
+pub(crate) fn or_dash<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
+    value.map_or("-".to_owned(), write)
+}
+
 impl Grid {
     fn fill(&self, table: &mut Table) {
         for row in &self.rows {

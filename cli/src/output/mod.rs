@@ -20,6 +20,7 @@ use std::io::{self, BufWriter, Write};
 use serde::Serialize;
 
 use crate::error::Error;
+use result::Failure;
 
 /// Writes a result to stdout. A reader that has gone away (`rgen … | head`) is no error: it has
 /// seen what it wanted.
@@ -74,4 +75,11 @@ fn unserializable(error: serde_json::Error) -> Error {
 pub(crate) fn say(text: &str) {
     let text = text::printable(text);
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Says on stderr which ports failed.
+pub(crate) fn failures(failures: &[Failure]) {
+    for failure in failures {
+        say(&format!("error[port-failed]: {}", failure.error));
+    }
 }

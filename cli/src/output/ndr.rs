@@ -28,7 +28,7 @@ use super::schema::Schema;
 use super::summary::latency_line;
 use crate::host::Fingerprint;
 use crate::trials::Tried;
-use crate::units::{grouped, scaled};
+use crate::units::{bps, grouped, pps, scaled};
 
 /// What a search came to.
 #[derive(Debug, Serialize)]
@@ -72,6 +72,19 @@ pub(crate) struct Shape {
     pub(crate) mean_size: f64,
     /// Bits a second of the slowest of their links, where all say it.
     pub(crate) link_bps: Option<u64>,
+}
+
+impl Shape {
+    /// The mean frame in bytes, as long as it takes on the wire.
+    pub(crate) fn wire_size(&self) -> f64 {
+        self.mean_size + WIRE_OVERHEAD as f64
+    }
+
+    /// Frames a second that the line carries, where there is a line.
+    pub(crate) fn line_pps(&self) -> Option<f64> {
+        let bits = self.wire_size() * 8.0;
+        self.link_bps.map(|bps| bps as f64 / bits)
+    }
 }
 
 /// How it was searched.
@@ -207,7 +220,7 @@ impl GoalRow {
     ) -> Self {
         let pps = found.lower.map(|lower| lower.load);
         let total = pps.map(|pps| pps * f64::from(shape.sending_ports));
-        let wire = shape.mean_size + WIRE_OVERHEAD as f64;
+        let wire = shape.wire_size();
         let both = pps.zip(found.upper.map(|upper| upper.load));
         Self {
             name: name(found),
@@ -310,7 +323,6 @@ pub(crate) fn page(document: &NdrDocument) -> String {
 }
 
 fn goal_lines(goal: &GoalRow, document: &NdrDocument) -> String {
-    let pps = |pps: f64| format!("{}pps", scaled(pps));
     let Some(lower) = goal.lower_pps else {
         return match (goal.end, &goal.limited_by) {
             ("below_min", None) => format!(
@@ -362,10 +374,10 @@ fn in_all(goal: &GoalRow, sending_ports: u32) -> String {
             _ => "all ports together",
         };
         lines.push_str(&format!(
-            "  {ports}: {}pps   L2 {}bps   L1 {}bps",
-            scaled(total),
-            scaled(l2),
-            scaled(l1)
+            "  {ports}: {}   L2 {}   L1 {}",
+            pps(total),
+            bps(l2),
+            bps(l1)
         ));
         if let Some(percent) = goal.line_percent {
             lines.push_str(&format!("   {percent:.1} % of the line"));

@@ -8,7 +8,7 @@ use plotters::prelude::*;
 
 use super::bench::{BenchDocument, BenchRow};
 use super::ndr::TrialRow;
-use crate::units::{nanoseconds, scaled};
+use crate::units::{nanoseconds, pps};
 
 /// What plotters says when it cannot draw.
 pub(crate) type PlotError = Box<dyn Error + Send + Sync>;
@@ -81,7 +81,7 @@ pub(crate) fn path(row: &BenchRow) -> Result<String, PlotError> {
             .y_desc("load")
             .label_style(font())
             .x_label_formatter(&|x| format!("{x:.0}"))
-            .y_label_formatter(&|y| format!("{}pps", scaled(*y)))
+            .y_label_formatter(&|y| pps(*y))
             .draw()?;
         let bounds: [fn(&TrialRow) -> Option<f64>; 2] =
             [|trial| trial.lower_pps, |trial| trial.upper_pps];
@@ -132,7 +132,7 @@ pub(crate) fn losses(row: &BenchRow) -> Result<String, PlotError> {
             .x_desc("load")
             .y_desc("loss, %")
             .label_style(font())
-            .x_label_formatter(&|x| format!("{}pps", scaled(*x)))
+            .x_label_formatter(&|x| pps(*x))
             .y_label_formatter(&|y| format!("{y:.3}"))
             .draw()?;
         if let Some(ndr) = row.ndr.as_ref().and_then(|goal| goal.lower_pps) {
@@ -307,7 +307,7 @@ pub(crate) fn bars(document: &BenchDocument) -> Result<String, PlotError> {
             .label_style(font())
             .y_label_formatter(&|y| match *y {
                 y if y < 0.0 => String::new(),
-                y => format!("{}pps", scaled(y)),
+                y => pps(y),
             })
             .draw()?;
         chart.draw_series(rows.iter().enumerate().map(|(n, row)| {

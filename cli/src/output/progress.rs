@@ -8,7 +8,7 @@ use super::schema::Schema;
 use super::{say, text};
 use crate::commands::Manner;
 use crate::error::Error;
-use crate::units::scaled;
+use crate::units::{bps, pps, scaled};
 
 /// Where progress goes.
 pub(crate) enum Progress {
@@ -87,6 +87,13 @@ impl Progress {
         }
     }
 
+    /// Says what is doubtful before anything is sent.
+    pub(crate) fn warn(&self, warnings: &[String]) {
+        for warning in warnings {
+            self.remark(&format!("warning: {warning}"));
+        }
+    }
+
     /// Takes the table off the terminal: the summary follows.
     pub(crate) fn end(&self) {
         if let Self::Live(bar) = self {
@@ -130,9 +137,9 @@ fn page(snapshot: &Snapshot) -> String {
         let row = PortRow::new(port, None);
         table.add_row(vec![
             row.port,
-            format!("{}pps", scaled(row.tx_pps)),
-            format!("{}bps", scaled(row.tx_bps_l1)),
-            format!("{}pps", scaled(row.rx_pps)),
+            pps(row.tx_pps),
+            bps(row.tx_bps_l1),
+            pps(row.rx_pps),
             format!("{:.0} %", row.tx_cpu * 100.0),
             format!("{:.0} %", row.rx_cpu * 100.0),
             row.shortfall_frames.to_string(),

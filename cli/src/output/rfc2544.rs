@@ -18,16 +18,15 @@
 //! were never sent, which is no loss of the device's. A burst is `whole` if the longest that the
 //! test tries passed.
 
-use engine::stream::WIRE_OVERHEAD;
 use serde::Serialize;
 
 use super::bench::PortAbout;
-use super::grid::Grid;
+use super::grid::{Grid, or_dash};
 use super::ndr::{GoalRow, Shape, TrialRow};
 use super::result::{Config, EventRow, Failure};
 use super::schema::Schema;
 use crate::host::Fingerprint;
-use crate::units::{grouped, nanoseconds, scaled, size_name};
+use crate::units::{bps, grouped, nanoseconds, pps, size_name};
 
 /// What the tests came to.
 #[derive(Debug, Serialize)]
@@ -112,18 +111,6 @@ pub(crate) struct BurstRow {
     pub(crate) whole: bool,
     /// Longer ones failed because they were not sent in time.
     pub(crate) by_generator: bool,
-}
-
-fn or_dash<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
-    value.map_or("-".to_owned(), write)
-}
-
-fn pps(value: f64) -> String {
-    format!("{}pps", scaled(value))
-}
-
-fn bps(value: f64) -> String {
-    format!("{}bps", scaled(value))
 }
 
 fn throughput(document: &RfcDocument) -> Grid {
@@ -320,8 +307,7 @@ impl SizeRow {
 
     /// How bits of its frames are, once links are up.
     pub(crate) fn set_shape(&mut self, shape: Shape) {
-        let wire = (shape.mean_size + WIRE_OVERHEAD as f64) * 8.0;
-        self.line_pps = shape.link_bps.map(|bps| bps as f64 / wire);
+        self.line_pps = shape.line_pps();
         self.shape = Some(shape);
     }
 }

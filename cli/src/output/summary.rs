@@ -2,7 +2,7 @@
 
 use super::result::{LatencyRow, PortRow, RunDocument, StreamRow};
 use super::text;
-use crate::units::{grouped, nanoseconds, scaled};
+use crate::units::{bps, grouped, nanoseconds, scaled};
 
 /// The whole page: ports, what was asked and lost, latency, warnings.
 pub(crate) fn page(document: &RunDocument) -> String {
@@ -51,8 +51,8 @@ fn ports(rows: &[PortRow]) -> String {
             row.port.clone(),
             grouped(row.tx_frames),
             scaled(row.tx_pps).trim_end().to_owned(),
-            format!("{}bps", scaled(row.tx_bps_l2)),
-            format!("{}bps", scaled(row.tx_bps_l1)),
+            bps(row.tx_bps_l2),
+            bps(row.tx_bps_l1),
             row.tx_line_percent
                 .map_or("-".to_owned(), |percent| format!("{percent:.1} %")),
             format!("{:.0} %", row.tx_cpu * 100.0),

@@ -17,17 +17,17 @@ fn rfc2544(more: &[&str]) -> Left {
         "-p",
         WIRE,
         "--one-way",
-        "--json",
-        "--rest",
-        "30ms",
         "--duration",
         "60ms",
-        "--width",
-        "10%",
         "--catch-up",
         "100ms",
     ];
     run(&[&words[..], more].concat())
+}
+
+fn tested(more: &[&str]) -> Left {
+    let words = ["--json", "--rest", "30ms", "--width", "10%"];
+    rfc2544(&[&words[..], more].concat())
 }
 
 fn number(row: &Value, path: &str) -> f64 {
@@ -62,7 +62,7 @@ fn assert_losses(row: &Value, step: f64) {
 
 #[test]
 fn the_four_tests_of_a_wire_with_a_knee_agree_with_it_and_with_each_other() {
-    let left = rfc2544(&["--size", "64,256", "--step", "25%", "--seed", "7"]);
+    let left = tested(&["--size", "64,256", "--step", "25%", "--seed", "7"]);
     let found = left.document();
     assert_eq!(found["schema"], "rgen/rfc2544/1");
     assert_eq!(
@@ -158,7 +158,7 @@ fn a_wire_that_loses_nothing_carries_its_line_and_the_longest_burst() {
 
 #[test]
 fn a_strict_test_times_one_tagged_frame_in_each_of_twenty_repetitions() {
-    let left = rfc2544(&["--strict", "--size", "64", "--test", "latency"]);
+    let left = tested(&["--strict", "--size", "64", "--test", "latency"]);
     let found = left.document();
     assert_eq!(found["strict"], true);
     let row = &found["rows"][0];
@@ -193,25 +193,8 @@ fn what_cannot_be_tested_is_refused_before_a_port_is_opened() {
 
 #[test]
 fn the_tables_are_printed_for_people_and_as_markdown() {
-    let words = [
-        "rfc2544",
-        "-p",
-        WIRE,
-        "-p",
-        WIRE,
-        "--one-way",
-        "--size",
-        "64",
-        "--duration",
-        "60ms",
-        "--width",
-        "20%",
-        "--step",
-        "50%",
-        "--catch-up",
-        "100ms",
-    ];
-    let left = run(&words);
+    let words = ["--size", "64", "--width", "20%", "--step", "50%"];
+    let left = rfc2544(&words);
     for said in [
         "§26.1",
         "§26.2",
@@ -222,7 +205,7 @@ fn the_tables_are_printed_for_people_and_as_markdown() {
     ] {
         assert!(left.stdout.contains(said), "no {said}: {left:?}");
     }
-    let left = run(&[&words[..], &["--md"]].concat());
+    let left = rfc2544(&[&words[..], &["--md"]].concat());
     assert!(left.stdout.starts_with("### rgen rfc2544: "), "{left:?}");
     assert!(left.stdout.matches("|--").count() >= 4, "{left:?}");
 }

@@ -12,13 +12,20 @@ use crate::stream::{Mode, Stream};
 
 /// When a stream of a chain sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
-    /// When its first round starts, counted from the start of the run, its own delay included.
-    pub(super) start_ns: u64,
+pub struct ChainTurn {
+    /// When its first round starts, in nanoseconds after the run does, its own delay included.
+    pub start_ns: u64,
     /// Its rounds; none if it has only one.
     pub(super) rounds: Option<Rounds>,
     /// Frames in all.
-    pub(super) limit: u64,
+    pub limit: u64,
+}
+
+impl ChainTurn {
+    /// In a chain that comes round: frames of a round, and nanoseconds from one to the next.
+    pub fn round(&self) -> Option<(u64, u64)> {
+        self.rounds.map(|rounds| rounds.get())
+    }
 }
 
 /// Why streams make no chain.
@@ -57,17 +64,6 @@ pub fn check(streams: &[Stream]) -> Result<(), (usize, ChainError)> {
     turns(streams, &any).map(drop)
 }
 
-/// When a stream of a chain sends, for who shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChainTurn {
-    /// When it starts first, in nanoseconds after the run does, its own delay included.
-    pub start_ns: u64,
-    /// In a chain that comes round: frames of a round, and nanoseconds from one to the next.
-    pub round: Option<(u64, u64)>,
-    /// Frames in all.
-    pub limit: u64,
-}
-
 /// When each of the `streams` of one port sends that is part of a chain, at `pps` frames a second
 /// each; none for the others.
 ///
@@ -81,13 +77,7 @@ pub fn chain_turns(
         let rate = FrameRate::from_pps(pps).or(FrameRate::per_second(1));
         Timeline::new(rate.expect("one a second is a rate")).in_bursts(bursts(stream.mode))
     });
-    let turns = turns(streams, &paces.collect::<Vec<_>>())?;
-    let shown = |turn: Turn| ChainTurn {
-        start_ns: turn.start_ns,
-        round: turn.rounds.map(|rounds| rounds.get()),
-        limit: turn.limit,
-    };
-    Ok(turns.into_iter().map(|turn| turn.map(shown)).collect())
+    turns(streams, &paces.collect::<Vec<_>>())
 }
 
 /// Frames of one round of a stream; none if it never ends.
@@ -108,7 +98,7 @@ pub(super) fn round(mode: Mode) -> Option<u64> {
 pub(super) fn turns(
     streams: &[Stream],
     paces: &[Timeline],
-) -> Result<Vec<Option<Turn>>, (usize, ChainError)> {
+) -> Result<Vec<Option<ChainTurn>>, (usize, ChainError)> {
     let places = streams.iter().enumerate();
     let places: HashMap<&str, usize> = places.map(|(n, stream)| (&*stream.name, n)).collect();
     let mut walk = Walk {
@@ -135,7 +125,7 @@ struct Walk<'a> {
     streams: &'a [Stream],
     paces: &'a [Timeline],
     places: HashMap<&'a str, usize>,
-    turns: Vec<Option<Turn>>,
+    turns: Vec<Option<ChainTurn>>,
 }
 
 impl Walk<'_> {
@@ -157,7 +147,7 @@ impl Walk<'_> {
             }
             let start_ns = now_ns + stream.start_delay_ns;
             let frames = round(stream.mode);
-            self.turns[at] = Some(Turn {
+            self.turns[at] = Some(ChainTurn {
                 start_ns,
                 rounds: None,
                 limit: frames.unwrap_or(u64::MAX),
@@ -230,13 +220,13 @@ mod test {
         }
     }
 
-    fn plan(streams: &[Stream]) -> Result<Vec<Option<Turn>>, (usize, ChainError)> {
+    fn plan(streams: &[Stream]) -> Result<Vec<Option<ChainTurn>>, (usize, ChainError)> {
         let pace = Timeline::new(FrameRate::per_second(1000).unwrap());
         turns(streams, &vec![pace; streams.len()])
     }
 
     /// When frame `position` of a stream is due.
-    fn due(turn: Option<Turn>, position: u64) -> u64 {
+    fn due(turn: Option<ChainTurn>, position: u64) -> u64 {
         let turn = turn.unwrap();
         Timeline::new(FrameRate::per_second(1000).unwrap())
             .in_rounds(turn.rounds)
