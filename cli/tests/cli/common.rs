@@ -1,6 +1,11 @@
 //! The binary, run as a user runs it.
 
+use std::io::{BufRead, BufReader, Read};
+use std::process::{self, Child, Stdio};
+
 use assert_cmd::Command;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// What a command left behind.
@@ -42,6 +47,44 @@ pub(crate) fn left(command: &mut Command) -> Left {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).expect("results are text"),
         stderr: String::from_utf8(output.stderr).expect("talk is text"),
+    }
+}
+
+/// Starts `rgen` with these words.
+pub(crate) fn spawn(words: &[&str]) -> Child {
+    process::Command::new(env!("CARGO_BIN_EXE_rgen"))
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is there")
+}
+
+/// Runs `rgen`, sends it `signal` once a line of its talk has `sign` in it, and waits for its end.
+pub(crate) fn interrupt_at(sign: &str, words: &[&str], signal: Signal) -> Left {
+    let mut child = spawn(words);
+    let mut talk = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    let (mut said, mut begins) = (String::new(), 0);
+    while !said[begins..].contains(sign) {
+        begins = said.len();
+        let read = talk.read_line(&mut said).expect("talk is text");
+        assert_ne!(read, 0, "it ended by itself: {said}");
+    }
+    let pid = i32::try_from(child.id()).expect("a process id");
+    kill(Pid::from_raw(pid), signal).expect("it runs");
+    // The pipe must not fill while the child still talks.
+    let rest = std::thread::spawn(move || talk.read_to_string(&mut said).map(|_| said));
+    let mut stdout = String::new();
+    let mut result = child.stdout.take().expect("stdout is piped");
+    result
+        .read_to_string(&mut stdout)
+        .expect("results are text");
+    let status = child.wait().expect("it ends");
+    Left {
+        code: status.code().unwrap_or(-1),
+        stdout,
+        stderr: rest.join().expect("no panic").expect("talk is text"),
     }
 }
 

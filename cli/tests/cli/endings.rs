@@ -1,53 +1,16 @@
 //! How commands end: Ctrl-C, and readers that go away.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
 
-use crate::common::{assert_accounted, number, rgen, sum};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use crate::common::{assert_accounted, interrupt_at, number, rgen, spawn, sum};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-fn spawn(words: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_rgen"))
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary is there")
-}
-
-/// Waits for the first line of progress, which only a run that sends writes, and interrupts.
+/// Interrupts a command at its first line of progress, which only one that sends writes.
 fn interrupt(words: &[&str], signal: Signal) -> (i32, Value) {
-    let mut child = spawn(words);
-    let mut talk = BufReader::new(child.stderr.take().expect("stderr is piped"));
-    let mut line = String::new();
-    while !line.contains("pps") {
-        line.clear();
-        assert_ne!(
-            talk.read_line(&mut line).expect("talk is text"),
-            0,
-            "it ended by itself"
-        );
-    }
-    let pid = i32::try_from(child.id()).expect("a process id");
-    kill(Pid::from_raw(pid), signal).expect("it runs");
-    // The pipe must not fill while the child still talks.
-    let rest = std::thread::spawn(move || {
-        let mut text = String::new();
-        talk.read_to_string(&mut text).map(|_| text)
-    });
-    let mut stdout = String::new();
-    let mut result = child.stdout.take().expect("stdout is piped");
-    result
-        .read_to_string(&mut stdout)
-        .expect("results are text");
-    let status = child.wait().expect("it ends");
-    let talk = rest.join().expect("no panic").expect("talk is text");
-    assert!(talk.contains("stopping"), "{talk}");
-    let document = serde_json::from_str(&stdout).expect("one document");
-    (status.code().unwrap_or(-1), document)
+    let left = interrupt_at("pps", words, signal);
+    assert!(left.stderr.contains("stopping"), "{left:?}");
+    (left.code, left.document())
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! `rgen ndr`, on wires whose knee is known. Rates are low and trials short, so that a busy machine
 //! loses nothing of its own; nothing is said about time.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::common::{Left, number, run};
+use crate::common::{Left, interrupt_at, number, run};
 
 /// Between two trials the wire's pause passes, so that each is a talk of its own.
 const CALM: [&str; 10] = [
@@ -360,42 +356,15 @@ fn a_progress_line_a_trial_and_ctrl_c_gives_what_is_known() {
     let words = [
         "ndr", "udp64", "-p", &port, "-p", &port, "--json", "--max", "64kpps",
     ];
-    let mut child = Command::new(env!("CARGO_BIN_EXE_rgen"))
-        .args([&words[..], &CALM].concat())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut talk = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("NDR") {
-        line.clear();
-        assert_ne!(talk.read_line(&mut line).unwrap(), 0, "it ended by itself");
-    }
+    let left = interrupt_at("NDR", &[&words[..], &CALM].concat(), Signal::SIGINT);
+    let line = left.stderr.lines().find(|line| line.contains("NDR"));
+    let line = line.expect("it waits for this one");
     assert!(
         line.contains("64.000 kpps") && line.contains("lost"),
         "{line}"
     );
-    kill(
-        Pid::from_raw(i32::try_from(child.id()).unwrap()),
-        Signal::SIGINT,
-    )
-    .unwrap();
-    let rest = std::thread::spawn(move || {
-        let mut text = String::new();
-        talk.read_to_string(&mut text).map(|_| text)
-    });
-    let mut stdout = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut stdout)
-        .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    rest.join().unwrap().unwrap();
-    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(left.code, 130);
+    let found = left.document();
     assert_eq!(
         (&found["complete"], &found["goals"][0]["end"]),
         (&false.into(), &"searching".into())
