@@ -10,14 +10,19 @@
 //! and or not ( )                           also && || !
 //! ```
 //!
-//! As in libpcap, what follows a `vlan` looks behind its tag, and what stands before does not; ports
-//! are those of IPv4's and IPv6's. It is written here as the crate that compiles such expressions
+//! As in libpcap, `and` and `or` bind alike, from left to right; what follows a `vlan` looks behind its
+//! tag, and what stands before does not; ports are those of IPv4's and IPv6's. It is written here as the crate that compiles such expressions
 //! without libpcap (pktbaffle 0.2.0) finds no port in IPv6, and takes `host 1.2.3` for an address.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::error::Error;
+
+/// Bytes of an expression at most: it is an option of a capture file, whose length has 16 bits.
+const LONGEST: usize = 16_384;
+/// How many `(` and `not` may be within each other.
+const DEEPEST: usize = 100;
 
 /// An expression.
 #[derive(Debug)]
@@ -26,8 +31,14 @@ pub(crate) struct Filter(Node);
 impl Filter {
     /// Reads `text`.
     pub(crate) fn new(text: &str) -> Result<Self, Error> {
+        if text.len() > LONGEST {
+            return Err(Error::Usage {
+                found: format!("--filter: {} bytes, of at most {LONGEST}", text.len()),
+                cure: "net and portrange take the place of many".to_owned(),
+            });
+        }
         let mut parser = Parser::new(text);
-        let node = parser.either().and_then(|node| match parser.peek() {
+        let node = parser.chain().and_then(|node| match parser.peek() {
             None => Ok(node),
             Some(word) => Err(format!("`{word}` is one word too many")),
         });
@@ -46,11 +57,17 @@ impl Filter {
 
 #[derive(Debug)]
 enum Node {
-    Both(Box<Node>, Box<Node>),
-    Either(Box<Node>, Box<Node>),
+    /// From left to right: what has come out so far, and or or the next one.
+    Chain(Box<Node>, Vec<(Joint, Node)>),
     Not(Box<Node>),
     /// A test behind so many tags.
     Test(usize, Test),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joint {
+    And,
+    Or,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,8 +200,14 @@ fn number(address: IpAddr) -> (u128, u32) {
 impl Node {
     fn is_true(&self, bytes: &[u8], len: usize) -> bool {
         match self {
-            Self::Both(a, b) => a.is_true(bytes, len) && b.is_true(bytes, len),
-            Self::Either(a, b) => a.is_true(bytes, len) || b.is_true(bytes, len),
+            Self::Chain(first, rest) => {
+                let first = first.is_true(bytes, len);
+                rest.iter()
+                    .fold(first, |so_far, (joint, node)| match joint {
+                        Joint::And => so_far && node.is_true(bytes, len),
+                        Joint::Or => so_far || node.is_true(bytes, len),
+                    })
+            }
             Self::Not(node) => !node.is_true(bytes, len),
             Self::Test(tags, test) => test.is_true(bytes, len, *tags),
         }
@@ -235,6 +258,8 @@ struct Parser<'a> {
     at: usize,
     /// Tags that `vlan` has passed so far.
     tags: usize,
+    /// `(` and `not` that are not over yet.
+    depth: usize,
 }
 
 type Parsed<T> = Result<T, String>;
@@ -255,6 +280,7 @@ impl<'a> Parser<'a> {
             words,
             at: 0,
             tags: 0,
+            depth: 0,
         }
     }
 
@@ -274,28 +300,40 @@ impl<'a> Parser<'a> {
         is_one
     }
 
-    fn either(&mut self) -> Parsed<Node> {
-        let mut node = self.both()?;
-        while self.accept(&["or", "||"]) {
-            node = Node::Either(Box::new(node), Box::new(self.both()?));
+    fn chain(&mut self) -> Parsed<Node> {
+        let first = self.one()?;
+        let mut rest = Vec::new();
+        loop {
+            let joint = match () {
+                () if self.accept(&["and", "&&"]) => Joint::And,
+                () if self.accept(&["or", "||"]) => Joint::Or,
+                () if rest.is_empty() => return Ok(first),
+                () => return Ok(Node::Chain(Box::new(first), rest)),
+            };
+            rest.push((joint, self.one()?));
         }
-        Ok(node)
     }
 
-    fn both(&mut self) -> Parsed<Node> {
-        let mut node = self.one()?;
-        while self.accept(&["and", "&&"]) {
-            node = Node::Both(Box::new(node), Box::new(self.one()?));
+    /// What `parse` finds one level deeper.
+    fn deeper(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<Node>) -> Parsed<Node> {
+        if self.depth == DEEPEST {
+            return Err(format!(
+                "more than {DEEPEST} of ( and not within each other"
+            ));
         }
+        self.depth += 1;
+        let node = parse(self)?;
+        self.depth -= 1;
         Ok(node)
     }
 
     fn one(&mut self) -> Parsed<Node> {
         if self.accept(&["not", "!"]) {
-            return Ok(Node::Not(Box::new(self.one()?)));
+            let node = self.deeper(Self::one)?;
+            return Ok(Node::Not(Box::new(node)));
         }
         if self.accept(&["("]) {
-            let node = self.either()?;
+            let node = self.deeper(Self::chain)?;
             let closes = self.accept(&[")"]);
             return closes
                 .then_some(node)
@@ -502,6 +540,17 @@ mod test {
             ("ip6 host fd00::2", [false, false, false, true, false]),
             ("portrange 50-100", [false, true, false, true, false]),
             ("vlan and host 16.0.0.1", [false, false, true, false, false]),
+            // pcap-filter(7): alternation and concatenation bind alike, from left to right.
+            ("arp or udp and port 53", [false, true, false, false, false]),
+            (
+                "arp or (udp and port 53)",
+                [false, true, false, false, true],
+            ),
+            ("udp and port 53 or arp", [false, true, false, false, true]),
+            (
+                "not arp or udp and port 53",
+                [false, true, false, false, false],
+            ),
             ("host 16.0.0.1 and vlan", [false; 5]),
             (
                 "ether src 02:00:00:00:00:01 and less 51",
@@ -524,6 +573,33 @@ mod test {
         assert!(filter.accepts(&frame, frame.len()));
         for len in 0..38 {
             assert!(!filter.accepts(&frame[..len], frame.len()), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_long_expression_is_read_and_one_that_is_too_long_or_too_deep_is_refused() {
+        let arp = [&[0xff; 12][..], &[8, 6], &[0; 46]].concat();
+        let many = |count: usize| format!("arp{}", " or udp".repeat(count));
+        assert!(Filter::new(&many(2000)).unwrap().accepts(&arp, 60));
+        let nested = |open: &str, count: usize, close: &str| {
+            format!("{}arp{}", open.repeat(count), close.repeat(count))
+        };
+        for (open, close, most) in [
+            ("(", ")", DEEPEST),
+            ("not ", "", DEEPEST),
+            ("!", "", DEEPEST),
+            ("!(", ")", DEEPEST / 2),
+        ] {
+            let filter = Filter::new(&nested(open, most, close)).unwrap();
+            assert!(filter.accepts(&arp, 60), "{open}");
+            for count in [most + 2, 4000] {
+                let error = Filter::new(&nested(open, count, close)).unwrap_err();
+                assert!(error.to_string().contains("within each other"), "{error}");
+            }
+        }
+        for text in [many(3000), " ".repeat(LONGEST) + "arp"] {
+            let error = Filter::new(&text).unwrap_err();
+            assert!(error.to_string().contains("of at most"), "{error}");
         }
     }
 
