@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use peers::lab_or_skip;
+use peers::tcpdump;
 use peers::tshark::judge;
 use rig::rgen::{Running, run, start};
 use rig::veth::{cable, enter_namespace};
@@ -11,9 +12,14 @@ use serde_json::Value;
 /// A cable, at whose one end frames are sent until this is dropped: 16.0.0.4 to 16.0.0.254, by
 /// turns.
 fn sender() -> Running {
+    sends("bench -t size=128,vm=var1 -m 5kpps")
+}
+
+/// A cable, at whose one end `what` is sent until this is dropped.
+fn sends(what: &str) -> Running {
     enter_namespace().expect("tests run as root");
     cable(["r0", "r1"], 1500).expect("ip makes cables");
-    let words = "run bench -t size=128,vm=var1 -m 5kpps -d 10m -p af_packet:r0";
+    let words = format!("run {what} -d 10m -p af_packet:r0");
     start(&words.split(' ').collect::<Vec<_>>())
 }
 
@@ -52,6 +58,67 @@ fn as_many_frames_are_written_as_are_asked_for_and_tshark_reads_them() {
     for frame in frames {
         assert_eq!((frame.bytes, &frame.objections[..]), (124, &[][..]));
         assert!(frame.protocols.starts_with("eth:ethertype:ip:udp"));
+    }
+}
+
+/// Frames of many kinds, as many of each.
+const KINDS: [&str; 10] = [
+    "eth / ipv4(src=16.0.0.1, dst=48.0.0.1) / udp(sport=1025, dport=53)",
+    "eth / ipv4(src=16.0.0.2, dst=48.0.1.1) / udp(sport=53, dport=2000)",
+    "eth / ipv4(src=16.0.1.1, dst=16.0.0.1) / tcp(sport=1025, dport=80)",
+    "eth / ipv4(src=16.0.1.1, dst=48.0.0.9) / icmp",
+    "eth / ipv6(src=fd00::1, dst=fd00::2) / udp(sport=80, dport=53)",
+    "eth / ipv6(src=fd00::2, dst=fd01::2) / tcp(sport=443, dport=1025)",
+    "eth(dst=ff:ff:ff:ff:ff:ff, src=02:00:00:00:00:07) / arp",
+    "eth / vlan(id=7) / ipv4(src=16.0.0.1, dst=48.0.0.1) / udp(dport=53)",
+    "eth / vlan(id=7) / vlan(id=8) / ipv4(src=16.0.0.1) / tcp(dport=80)",
+    "eth(dst=01:00:5e:00:00:05) / ipv4(dst=224.0.0.5) / udp(dport=12)",
+];
+
+#[test]
+fn an_expression_lets_pass_what_tcpdump_lets_pass_and_nothing_else() {
+    let Some(lab) = lab_or_skip("an_expression_lets_pass_what_tcpdump_lets_pass") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("kinds.toml");
+    let streams = (100..).zip(KINDS).map(|(size, frame)| {
+        format!(
+            "[[stream]]\nname = \"{size}\"\nframe = \"{frame}\"\nsize = {size}\nrate = \"1kpps\"\n"
+        )
+    });
+    std::fs::write(&profile, streams.collect::<String>()).unwrap();
+    let _sending = sends(profile.to_str().unwrap());
+    for expression in [
+        "port 53",
+        "tcp dst port 80",
+        "src port 53 or icmp",
+        "portrange 80-1025",
+        "src host 16.0.0.1 and not udp",
+        "dst net 48.0.0.0/24",
+        "net 16.0.0.0/23 and tcp",
+        "ip6 host fd00::2",
+        "ether host 02:00:00:00:00:07",
+        "ether multicast and not ether broadcast",
+        "greater 104",
+        "vlan 7 and udp",
+        "vlan and vlan and tcp port 80",
+        // They bind alike, from left to right.
+        "arp or udp and port 53",
+        "tcp and port 80 or arp and not ip6",
+        "not arp or udp and not icmp",
+        "!(udp || tcp) && !arp",
+    ] {
+        for (text, passes) in [
+            (expression.to_owned(), true),
+            (format!("not ({expression})"), false),
+        ] {
+            let file = folder.path().join("some.pcapng");
+            let ran = capture(&file, &["--filter", &text, "--count", "100", "--json"]).wait();
+            assert_eq!(counts(&ran.ended(0).json())[1], 100, "{text}");
+            let found = tcpdump::count(&lab, &file, expression).unwrap();
+            assert_eq!(found, if passes { 100 } else { 0 }, "{text}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `test` | every check and every test, each failure printed; `ci` is another name for it |
 //! | `tidy` | only the checks that read the sources: seconds |
-//! | `lab` | builds the peers (DPDK, tshark), and QEMU with a guest's kernel, into a cache outside the checkout |
+//! | `lab` | builds the peers (DPDK, tcpdump, tshark), and QEMU with a guest's kernel, into a cache outside the checkout |
 //! | `conformance` | the suite that every driver must pass, on models, in a guest, or on real hardware |
 //! | `referee` | Linux's own drivers judge our models, in a guest |
 //! | `bench` | the benchmarks; `--against dpdk` compares with testpmd on vhost-user, `--in lab` on emulated NICs |

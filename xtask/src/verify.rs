@@ -121,8 +121,8 @@ fn announce() {
     println!(
         "cargo xtask test: format, tidy rules, clippy, the lab of peers, every test, docs.\n\
          It installs, where it is missing and only as root, the Debian packages mmdebstrap and\n\
-         iproute2, and builds in {} a Debian root with DPDK and tshark, one with QEMU\n\
-         and a kernel for its guests, one with the kernel's own drivers, and a kernel from Debian's\n\
+         iproute2, and builds in {} a Debian root with DPDK, tcpdump and tshark, one\n\
+         with QEMU and a kernel for its guests, one with the kernel's own drivers, and a kernel from Debian's\n\
          source (about 1.5 GB together; 3 GB more while the kernel is built, for some minutes).\n\
          As root it reserves {PAGES} pages of 2 MiB while tests run, and gives them back.\n",
         peers::Lab::home().display()

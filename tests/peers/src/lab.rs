@@ -3,7 +3,7 @@
 //! | what | where |
 //! |---|---|
 //! | the cache | `$RGEN_LAB`, else `/var/cache/rgen-lab` for root, else `$XDG_CACHE_HOME/rgen-lab`, else `$HOME/.cache/rgen-lab` |
-//! | the root with DPDK and tshark | `peers/` in it |
+//! | the root with DPDK, tcpdump and tshark | `peers/` in it |
 //! | the mark that the root is whole | `peers.stamp` in it: what it was built for, on one line |
 //! | the root with QEMU, and a kernel for its guests | `guest/` and `guest.stamp`: see [`crate::guest`] |
 //! | another kernel for them, with all ways of VFIO | `own-kernel/` and `own-kernel.stamp`: see [`crate::guest::own`] |
@@ -21,7 +21,7 @@ use std::process::Command;
 pub const INSIDE: &str = "/mnt";
 
 /// What the root has to hold: the first line of the stamp. A change here rebuilds the lab.
-pub const CONTENTS: &str = "trixie dpdk dpdk-dev tshark";
+pub const CONTENTS: &str = "trixie dpdk dpdk-dev tcpdump tshark";
 
 /// Mounts what a program needs below the root `$1`, then becomes the program.
 const ENTER: &str = r#"

@@ -15,6 +15,7 @@ use std::io::Write as _;
 pub mod guest;
 pub mod lab;
 pub mod setup;
+pub mod tcpdump;
 pub mod telemetry;
 pub mod testpmd;
 pub mod tshark;

@@ -4,7 +4,7 @@
 //! [`peers::guest`]. The lab is made of three parts, each with a stamp of its own: a part that is
 //! whole is not touched again, one that was cut short is built anew.
 //!
-//! - [`peers`](mod@peers_root): DPDK's testpmd and tshark.
+//! - [`peers`](mod@peers_root): DPDK's testpmd, tcpdump and tshark.
 //! - [`guest`]: QEMU, and a kernel and modules for its guests.
 //! - [`referee`](mod@referee_root): a kernel with its own network drivers, and their tools: that of
 //!   the release, and that of its backports.
@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 /// A part of the lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// DPDK and tshark.
+    /// DPDK, tcpdump and tshark.
     Peers,
     /// QEMU, and a kernel for its guests.
     Guest,

@@ -1,4 +1,4 @@
-//! The root with the peers: DPDK's testpmd and tshark.
+//! The root with the peers: DPDK's testpmd, tcpdump and tshark.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) fn build(home: &Path) -> Result<()> {
         contents: CONTENTS,
         suites: &[suite],
         packages: &packages.split(' ').collect::<Vec<_>>(),
-        named: &["dpdk", "tshark"],
+        named: &["dpdk", "tcpdump", "tshark"],
         more: Vec::new(),
     })
 }
